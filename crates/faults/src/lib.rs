@@ -1,10 +1,10 @@
 //! A store on a disk that fails on command, for tests: a write fails or is torn, a flush fails,
-//! bytes that were never flushed are gone after a loss of power, a disk has no room, a block of a
-//! table is damaged ([`damage_table`]), merging tables takes long, stands still or fails
-//! ([`FaultPlan::merges`]).
+//! bytes that were never flushed are gone after a loss of power, a disk has no room, blocks of
+//! tables are damaged ([`damage_table`], [`damage_a_table`]), writing or merging tables takes long,
+//! stands still or fails ([`FaultPlan::flushes`], [`FaultPlan::merges`]).
 //!
-//! Only the write-ahead log goes through this layer ([`store::LogDevice`]). The trees flush every file before they refer to it, so
-//! what a crash can lose is in the log.
+//! Only the write-ahead log goes through this layer ([`store::LogDevice`]). The trees flush every
+//! file before they refer to it, so what a crash can lose is in the log.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -52,14 +52,21 @@ pub struct FaultPlan {
     fault: Fault,
     nth: u64,
     state: Mutex<DiskState>,
-    merges: Mutex<Merges>,
-    merges_changed: Condvar,
-    merged_entries: AtomicU64,
+    merges: Background,
+    flushes: Background,
 }
 
-/// What happens to merges of tables.
+/// What happens to one kind of background work, and how much of it was done.
+#[derive(Debug, Default)]
+struct Background {
+    what: Mutex<BackgroundWork>,
+    changed: Condvar,
+    entries: AtomicU64,
+}
+
+/// What happens to merges of tables, or to flushes of memory to tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Merges {
+pub enum BackgroundWork {
     /// Nothing.
     #[default]
     Run,
@@ -94,9 +101,8 @@ impl FaultPlan {
             fault,
             nth,
             state: Mutex::default(),
-            merges: Mutex::default(),
-            merges_changed: Condvar::new(),
-            merged_entries: AtomicU64::new(0),
+            merges: Background::default(),
+            flushes: Background::default(),
         })
     }
 
@@ -125,14 +131,23 @@ impl FaultPlan {
     }
 
     /// Sets what happens to merges from now on.
-    pub fn merges(&self, merges: Merges) {
-        *self.merges.lock() = merges;
-        self.merges_changed.notify_all();
+    pub fn merges(&self, merges: BackgroundWork) {
+        self.merges.set(merges);
+    }
+
+    /// Sets what happens to flushes of memory to tables from now on.
+    pub fn flushes(&self, flushes: BackgroundWork) {
+        self.flushes.set(flushes);
+    }
+
+    /// How many entries were flushed, or were about to be.
+    pub fn flushed_entries(&self) -> u64 {
+        self.flushes.entries.load(Ordering::Relaxed)
     }
 
     /// How many entries were merged, or were about to be.
     pub fn merged_entries(&self) -> u64 {
-        self.merged_entries.load(Ordering::Relaxed)
+        self.merges.entries.load(Ordering::Relaxed)
     }
 
     /// Ends [`Fault::NoSpace`].
@@ -152,21 +167,11 @@ impl LogDevice for FaultPlan {
     }
 
     fn merge_entry(&self) -> io::Result<()> {
-        self.merged_entries.fetch_add(1, Ordering::Relaxed);
-        let mut merges = self.merges.lock();
-        while *merges == Merges::Hold {
-            self.merges_changed.wait(&mut merges);
-        }
-        match *merges {
-            Merges::Run | Merges::Hold => Ok(()),
-            Merges::Slow(time) => {
-                drop(merges);
-                std::thread::sleep(time);
-                Ok(())
-            }
-            Merges::Fail => Err(io::Error::other("injected merge failure")),
-            Merges::Full => Err(io::Error::from(io::ErrorKind::StorageFull)),
-        }
+        self.merges.entry()
+    }
+
+    fn flush_entry(&self) -> io::Result<()> {
+        self.flushes.entry()
     }
 
     fn has_failed(&self) -> bool {
@@ -256,6 +261,32 @@ impl LogDevice for FaultPlan {
     }
 }
 
+impl Background {
+    fn set(&self, what: BackgroundWork) {
+        *self.what.lock() = what;
+        self.changed.notify_all();
+    }
+
+    /// Called for each entry.
+    fn entry(&self) -> io::Result<()> {
+        self.entries.fetch_add(1, Ordering::Relaxed);
+        let mut what = self.what.lock();
+        while *what == BackgroundWork::Hold {
+            self.changed.wait(&mut what);
+        }
+        match *what {
+            BackgroundWork::Run | BackgroundWork::Hold => Ok(()),
+            BackgroundWork::Slow(time) => {
+                drop(what);
+                std::thread::sleep(time);
+                Ok(())
+            }
+            BackgroundWork::Fail => Err(io::Error::other("injected failure")),
+            BackgroundWork::Full => Err(io::Error::from(io::ErrorKind::StorageFull)),
+        }
+    }
+}
+
 impl DiskState {
     fn check_power(&self) -> io::Result<()> {
         if self.power_lost { Err(power_is_gone()) } else { Ok(()) }
@@ -326,8 +357,12 @@ impl Store for FaultStore {
         self.store.make_room();
     }
 
-    fn pace(&self) {
-        self.store.pace();
+    fn admit(&self, is_wanted: &dyn Fn() -> bool) -> bool {
+        self.store.admit(is_wanted)
+    }
+
+    fn pace(&self, is_wanted: &dyn Fn() -> bool) {
+        self.store.pace(is_wanted);
     }
 
     fn is_full(&self) -> bool {
@@ -369,15 +404,40 @@ impl Store for FaultStore {
 /// # Panics
 /// When there is no table.
 pub fn damage_table(folder: &Path, space: Space) -> PathBuf {
-    let tables = std::fs::read_dir(folder.join(space.name()).join("tables")).expect("a folder");
-    let files = tables.flatten().map(|entry| entry.path());
-    let largest = files.max_by_key(|file| file.metadata().map_or(0, |data| data.len()));
-    let file = largest.expect("a table");
-    let mut bytes = std::fs::read(&file).expect("a readable file");
-    let at = 100.min(bytes.len() / 2);
-    bytes[at] ^= 0x55;
-    // In place: the store may have the file open.
-    let open = OpenOptions::new().write(true).open(&file).expect("a writable file");
-    open.write_all_at(&bytes[at..=at], at as u64).expect("a written byte");
+    let files = table_files(folder, space);
+    let largest = files.into_iter().max_by_key(|file| size_of(file)).expect("a table");
+    damage_byte(&largest, 100.min(size_of(&largest) / 2));
+    largest
+}
+
+/// Damages a data block of one of the tables of a space in such a folder, somewhere in the first
+/// third of the file, which holds data. `number` chooses the table and the byte. Returns the file.
+/// Small tables, which hold little but what the tree needs for opening them, are left alone.
+///
+/// # Panics
+/// When there is no table of 4 KiB.
+pub fn damage_a_table(folder: &Path, space: Space, number: u64) -> PathBuf {
+    let mut files = table_files(folder, space);
+    files.retain(|file| size_of(file) >= 4096);
+    files.sort();
+    let file = files.swap_remove((number % files.len() as u64) as usize);
+    damage_byte(&file, number / 7 % (size_of(&file) / 3));
     file
+}
+
+fn table_files(folder: &Path, space: Space) -> Vec<PathBuf> {
+    let tables = std::fs::read_dir(folder.join(space.name()).join("tables")).expect("a folder");
+    tables.flatten().map(|entry| entry.path()).collect()
+}
+
+fn size_of(file: &Path) -> u64 {
+    file.metadata().map_or(0, |data| data.len())
+}
+
+/// Changes a byte in place: the store may have the file open.
+fn damage_byte(file: &Path, at: u64) {
+    let open = OpenOptions::new().read(true).write(true).open(file).expect("a writable file");
+    let mut byte = [0];
+    open.read_exact_at(&mut byte, at).expect("a readable file");
+    open.write_all_at(&[byte[0] ^ 0x55], at).expect("a written byte");
 }

@@ -116,10 +116,17 @@ pub trait Store: Send + Sync {
     /// For callers that write much, are not urgent, and hold no locks that others need.
     fn make_room(&self) {}
 
+    /// Waits while [`Store::write`] would have to wait for background work, and `is_wanted` returns
+    /// true; returns whether it did to the end. Call it before [`Store::write`], without holding
+    /// locks that other writers need.
+    fn admit(&self, _is_wanted: &dyn Fn() -> bool) -> bool {
+        true
+    }
+
     /// Pauses in proportion to the background work that the commits of this thread have caused, if
-    /// background work is behind. Call it after [`Store::write`], without holding locks that other
-    /// writers need.
-    fn pace(&self) {}
+    /// background work is behind, for less than a second and while `is_wanted` returns true. Call it
+    /// after [`Store::write`], without holding locks that other writers need.
+    fn pace(&self, _is_wanted: &dyn Fn() -> bool) {}
 
     /// Whether the disk is full: writes that free space are accepted, others may be refused.
     fn is_full(&self) -> bool {

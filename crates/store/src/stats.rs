@@ -55,6 +55,8 @@ pub struct Stats {
     pub pauses: u64,
     /// Total time of these pauses.
     pub paused: Duration,
+    /// The longest time that one commit had to wait or was asked to pause.
+    pub longest_wait: Duration,
     /// Bytes in the block cache.
     pub cache_bytes: u64,
     /// The memory limit of the block cache, in bytes.

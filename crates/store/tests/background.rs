@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Model, apply, assert_same, tiny};
-use faults::{Fault, FaultPlan, FaultStore, Merges, damage_table};
+use faults::{BackgroundWork, Fault, FaultPlan, FaultStore, damage_table};
 use store::{Batch, Direction, DiskStore, Options, Space, Store, StoreError};
 
 /// Waits for something that background threads do.
@@ -36,7 +36,7 @@ fn write(store: &dyn Store, model: &mut Model, numbers: std::ops::Range<u64>) {
     for number in numbers {
         let batch = batch(number);
         store.write(&batch).unwrap();
-        store.pace();
+        store.pace(&|| true);
         apply(model, &batch);
     }
 }
@@ -71,7 +71,7 @@ fn nothing_is_flushed_when_there_is_nothing_to_flush() {
 fn writers_go_on_while_merging_stands_still() {
     let folder = common::memory_folder();
     let plan = FaultPlan::none();
-    plan.merges(Merges::Hold);
+    plan.merges(BackgroundWork::Hold);
     let store = FaultStore::open(folder.path(), tiny(), plan.clone()).unwrap();
     store.keep_since(Some(store.stats().published));
     let mut model = Model::new();
@@ -86,7 +86,7 @@ fn writers_go_on_while_merging_stands_still() {
     let flushed = stats.log_written_bytes / (tiny().memtable_bytes / 4);
     assert!(stats.flushes <= flushed, "{} flushes, expected at most {flushed}", stats.flushes);
     assert!(stats.pauses > 0, "writers were not slowed down");
-    plan.merges(Merges::Run);
+    plan.merges(BackgroundWork::Run);
     eventually("merging has caught up", || store.stats().space(Space::Documents).young_tables < 12);
     assert_same(&store.snapshot(), &model);
 }
@@ -180,7 +180,7 @@ fn a_snapshot_that_holds_too_much_or_is_too_old_ends() {
 fn a_merge_that_meets_a_damaged_block_leaves_nothing_and_rests() {
     let folder = common::memory_folder();
     let plan = FaultPlan::none();
-    plan.merges(Merges::Fail);
+    plan.merges(BackgroundWork::Fail);
     let store = FaultStore::open(folder.path(), tiny(), plan).unwrap();
     let mut model = Model::new();
     write(&store, &mut model, 0..60);
@@ -216,7 +216,7 @@ fn a_merge_that_meets_a_damaged_block_leaves_nothing_and_rests() {
 
 #[test]
 fn a_merge_that_fails_leaves_nothing_and_goes_on_later() {
-    for failing in [Merges::Fail, Merges::Full] {
+    for failing in [BackgroundWork::Fail, BackgroundWork::Full] {
         let folder = common::memory_folder();
         let plan = FaultPlan::none();
         plan.merges(failing);
@@ -229,12 +229,12 @@ fn a_merge_that_fails_leaves_nothing_and_goes_on_later() {
             !store.stats().merge_failures.is_empty()
         });
         let full = matches!(store.stats().merge_failures[0].error, StoreError::Full);
-        assert_eq!(full, failing == Merges::Full);
+        assert_eq!(full, failing == BackgroundWork::Full);
         store.checkpoint().unwrap();
         eventually("no files but those of the trees", || {
             only_files_of_trees(&store, folder.path())
         });
-        plan.merges(Merges::Run);
+        plan.merges(BackgroundWork::Run);
         eventually("merging goes on", || {
             let stats = store.stats();
             stats.merge_failures.is_empty() && stats.space(Space::Documents).young_tables < 12
@@ -284,7 +284,7 @@ fn closing_ends_a_merge_in_the_middle() {
     let folder = common::memory_folder();
     let plan = FaultPlan::none();
     // A merge of a few hundred entries takes half a minute.
-    plan.merges(Merges::Slow(Duration::from_millis(100)));
+    plan.merges(BackgroundWork::Slow(Duration::from_millis(100)));
     let store = FaultStore::open(folder.path(), tiny(), plan.clone()).unwrap();
     let mut model = Model::new();
     let mut number = 0;

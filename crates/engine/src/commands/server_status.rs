@@ -315,6 +315,7 @@ fn store(context: &Context<'_>, out: &mut Writer<'_>) {
         ("stalls", stats.stalls),
         ("pauses", stats.pauses),
         ("pausedMicros", stats.paused.as_micros() as u64),
+        ("longestWaitMicros", stats.longest_wait.as_micros() as u64),
         ("pinnedBytes", stats.history_bytes),
         ("pinnedStates", stats.history_states),
         ("oldestPinnedSeconds", stats.oldest_pinned.unwrap_or_default().as_secs()),

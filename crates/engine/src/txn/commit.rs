@@ -14,6 +14,7 @@ use crate::changes::{Cause, Notes, note_catalog};
 use crate::layout;
 use crate::store_failed;
 use parking_lot::MutexGuard;
+use query::interrupt;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -207,6 +208,10 @@ impl Data {
         let mut batch = snapshot.take_writes();
         let records = notes.finish(&mut batch);
         let had_lock = lock.is_some();
+        // Outside the lock, too: the store may have to wait for its disk.
+        if !had_lock && !self.store.admit(&goes_on) {
+            interrupt::look().map_err(CommitError::Failed)?;
+        }
         let mut state = lock.unwrap_or_else(|| self.commit.lock());
         if let Some(key) = state.intents.foreign(owner, &guards) {
             return Err(CommitError::Claimed(key));
@@ -278,7 +283,7 @@ impl Data {
         self.changes.publish(changes, seqno);
         drop(state);
         // Outside the lock: only this thread waits if the store is behind with its work.
-        self.store.pace();
+        self.store.pace(&goes_on);
         if work.writes() > 0 {
             self.pattern_writes.fetch_add(work.writes(), Ordering::Relaxed);
         }
@@ -307,6 +312,11 @@ impl Data {
         }
         Ok(Some(Arc::new(catalog)))
     }
+}
+
+/// Whether the operation of this thread shall go on waiting.
+fn goes_on() -> bool {
+    interrupt::current().is_none_or(|watch| watch.look().is_ok())
 }
 
 /// Records the highest inserted key before it becomes visible. Runs inside the commit lock, so that

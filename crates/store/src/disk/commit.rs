@@ -16,9 +16,9 @@ use crate::{Batch, Bytes, Operation, Result, Seqno, StoreError};
 
 /// Encoding buffers larger than this are freed after use.
 const KEEP_BUFFER: usize = 2 << 20;
-/// Writers wait for merging when a tree has this many young tables; slowing them down was not
-/// enough.
-const STOP_RUNS: usize = 400;
+/// While memory cannot be flushed because that fails, commits are taken until it has this multiple
+/// of its size.
+const FAILING_MEMORY_MAX: u64 = 4;
 
 /// The state that the commit lock protects.
 pub(super) struct Commit {
@@ -87,7 +87,7 @@ impl Shared {
             self.work.want_flush();
         }
         let memory = self.memory_bytes() as f64 / self.options.memtable_bytes.max(1) as f64;
-        if memory > pressure::FULL_MEMORY || self.pressure.is_behind() {
+        if memory > pressure::SLOW_MEMORY || self.pressure.is_behind() {
             let touched = batch.operations().iter().map(|operation| operation.space);
             self.pressure.charge(batch.bytes(), memory, touched);
         }
@@ -184,30 +184,53 @@ impl Shared {
         self.active_bytes.load(Ordering::Relaxed) + self.sealed_bytes.load(Ordering::Relaxed)
     }
 
-    /// Blocks a writer while memory is full or far too many tables wait to be merged. Background
-    /// threads need no lock that a writer may hold, so they always make progress. If they fail,
-    /// writers continue until memory is used up.
+    /// Whether memory is so full that writers must wait for a flush.
+    fn is_full(&self) -> bool {
+        self.memory_bytes() as f64 > self.options.memtable_bytes as f64 * pressure::MEMORY_MAX
+    }
+
+    /// Waits while memory is full and `is_wanted` says so; returns false if that ended it. Errors
+    /// are left to the writers.
+    pub(super) fn admit(&self, is_wanted: &dyn Fn() -> bool) -> bool {
+        !self.is_full() || self.wait_while_full(is_wanted)
+    }
+
+    /// Blocks a writer while memory is full. Background threads need no lock that a writer may
+    /// hold, so they always make progress. If they fail, writers continue until memory is used up.
     fn wait_for_room(&self, batch: &Batch) -> Result<()> {
-        let limit = self.options.memtable_bytes.saturating_mul(2);
-        let is_full = || self.memory_bytes() > limit;
-        if !is_full() && !self.pressure.is_stuck(STOP_RUNS) {
+        if !self.is_full() {
             return Ok(());
         }
-        self.counters.stalls.fetch_add(1, Ordering::Relaxed);
-        while is_full() || self.pressure.is_stuck(STOP_RUNS) {
-            if is_full() {
-                if let Some(error) = self.work.flush_failure() {
-                    let used_up = self.memory_bytes() > limit.saturating_mul(2);
-                    let refused = used_up && !reserve::frees_space(batch);
-                    return if refused { Err(error) } else { Ok(()) };
-                }
-                self.work.want_flush();
-            }
-            if self.closed.load(Ordering::Acquire) {
-                return Err(StoreError::Closed);
-            }
-            self.work.wait_for_progress(Duration::from_millis(20));
+        self.wait_while_full(&|| true);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
         }
-        Ok(())
+        let limit = self.options.memtable_bytes.saturating_mul(FAILING_MEMORY_MAX);
+        match self.work.flush_failure() {
+            Some(error) if self.memory_bytes() > limit && !reserve::frees_space(batch) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until memory is not full any more, flushing fails, or the store closes. Returns false
+    /// if `is_wanted` ended it.
+    fn wait_while_full(&self, is_wanted: &dyn Fn() -> bool) -> bool {
+        self.counters.stalls.fetch_add(1, Ordering::Relaxed);
+        let begun = Instant::now();
+        let mut goes_on = true;
+        while goes_on
+            && self.is_full()
+            && self.work.flush_failure().is_none()
+            && !self.closed.load(Ordering::Acquire)
+        {
+            self.work.want_flush();
+            self.work.wait_for_progress(Duration::from_millis(20));
+            goes_on = is_wanted();
+        }
+        let waited = begun.elapsed().as_micros() as u64;
+        self.pressure.longest_micros.fetch_max(waited, Ordering::Relaxed);
+        goes_on
     }
 }

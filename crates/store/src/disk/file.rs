@@ -24,6 +24,10 @@ pub trait LogDevice: std::fmt::Debug + Send + Sync {
     fn merge_entry(&self) -> io::Result<()> {
         Ok(())
     }
+    /// Called for each entry that is flushed to a table; it may block, and an error stops the flush.
+    fn flush_entry(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Whether there is more room than the reserve released.
     fn has_room(&self) -> bool {
         true

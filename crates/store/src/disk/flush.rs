@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use lsm_tree::{AbstractTree, Memtable, SeqNo, TableId};
 
 use super::Shared;
+use super::around::RUNS_MAX;
 use super::history::Limits;
 use super::trees::tree_error;
 use crate::{Result, Space, StoreError};
@@ -39,6 +41,7 @@ impl Shared {
         if self.options.log_device.as_ref().is_some_and(|device| device.has_failed()) {
             return Err(StoreError::Poisoned { reason: "the log's device has failed".to_string() });
         }
+        self.wait_for_merging()?;
         // The memtables that a failed attempt sealed are flushed first, so that they do not pile
         // up.
         if state.sealed.is_some() {
@@ -61,6 +64,26 @@ impl Shared {
             state.sealed = Some(Sealed { generation, last, bytes, memtables });
         }
         self.flush_sealed(&mut state)
+    }
+
+    /// Waits while a tree has as many young tables as it may have. Writers are slowed down long
+    /// before, so this happens only if merging fails or stands still.
+    ///
+    /// # Errors
+    /// The failure of merging; `Closed` if the store closes.
+    fn wait_for_merging(&self) -> Result<()> {
+        let is_full = |space: &Space| self.trees[space.index()].l0_run_count() >= RUNS_MAX;
+        while let Some(space) = Space::ALL.into_iter().find(is_full) {
+            self.work.want_merge(space);
+            if let Some(error) = self.why_not_merged(space) {
+                return Err(error);
+            }
+            if self.work.is_stopping() {
+                return Err(StoreError::Closed);
+            }
+            self.work.wait_for_progress(Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     fn flush_sealed(&self, state: &mut FlushState) -> Result<()> {
@@ -104,7 +127,12 @@ impl Shared {
         let tree = &self.trees[space.index()];
         let attempt = self.leftovers[space.index()].begin(tree);
         let _lock = tree.get_flush_lock();
-        let written = tree.flush_to_tables(memtable.iter().map(Ok))?;
+        let device = self.options.log_device.as_deref();
+        let entries = memtable.iter().map(|entry| {
+            device.map_or(Ok(()), |device| device.flush_entry())?;
+            Ok(entry)
+        });
+        let written = tree.flush_to_tables(entries)?;
         let tables = written.map(|(tables, _)| tables).unwrap_or_default();
         let watermark = self.history.merge_watermark();
         {

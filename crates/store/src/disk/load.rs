@@ -13,6 +13,7 @@ use lsm_tree::{AbstractTree, InternalValue, Table, ValueType};
 use parking_lot::Mutex;
 
 use super::Shared;
+use super::around::RUNS_MAX;
 use super::commit::insert;
 use super::record::{Kind, Payload, encode_batch};
 use super::trees::tree_error;
@@ -24,6 +25,8 @@ use crate::{Batch, Bytes, Result, Space, StoreError};
 const RECORD_BYTES: usize = 4 << 20;
 /// The seqno of loaded entries: so low that every snapshot sees them.
 const LOWEST: u64 = 0;
+/// With this many runs of young tables a load fails; see [`RUNS_MAX`].
+const LOADED_RUNS_MAX: usize = RUNS_MAX + 10;
 
 /// Tables that are not part of the tree yet.
 pub(super) struct DiskLoad {
@@ -142,10 +145,13 @@ impl Load for DiskLoad {
             return Err(StoreError::Closed);
         }
         commit.loads.retain(|load| !Arc::ptr_eq(load, &self.written));
+        let space = self.written.space;
+        if tree.l0_run_count() >= LOADED_RUNS_MAX {
+            return Err(shared.why_not_merged(space).unwrap_or_else(too_many_tables));
+        }
         // From here on the files belong to the tree, also on failure.
         let tables = std::mem::take(&mut *self.tables.lock());
         if !tables.is_empty() {
-            let space = self.written.space;
             let watermark = shared.history.merge_watermark();
             let _registering = shared.registering[space.index()].lock();
             tree.register_tables(&tables, None, None, &[], watermark)
@@ -202,6 +208,11 @@ fn next_batch(space: Space, keys: &mut Ordered) -> Result<Option<Batch>> {
         }
     }
     Ok((!batch.is_empty()).then_some(batch))
+}
+
+fn too_many_tables() -> StoreError {
+    let what = "the number of tables that wait to be merged; try again later".to_string();
+    StoreError::TooLarge { what }
 }
 
 fn panicked() -> StoreError {

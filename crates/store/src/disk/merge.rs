@@ -1,39 +1,59 @@
 //! Merging of tables and its failures. If a merge fails, its unfinished files are removed
-//! (`leftovers.rs`) and the tree is not merged for a growing time (`work.rs`). A tree with a
-//! damaged table is merged around it where its levels allow that.
+//! (`leftovers.rs`) and the tree is not merged for a growing time (`work.rs`). A damaged table is
+//! set aside: the tree is merged around it (`around.rs`), and the table is looked at again after a
+//! growing time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use lsm_tree::compaction::{CompactionStrategy, Leveled, PullDown};
-use lsm_tree::{AbstractTree, TableId, Tree};
+use lsm_tree::compaction::{CompactionStrategy, Leveled, MoveDown, PullDown};
+use lsm_tree::{AbstractTree, Table, TableId, Tree};
 
 use super::Shared;
-use super::trees::{TABLE_BYTES, tree_error};
+use super::around::{self, Level, Step};
+use super::trees::{TABLE_BYTES, check_table, tables, tree_error};
 use crate::stats::MergeFailure;
-use crate::{Result, Space, StoreError};
+use crate::{Damage, Result, Space, StoreError};
 
 /// How many flushed tables are merged at once. Each merge also rewrites the older tables. Reads
 /// that find no page check the filters of all young tables.
 const YOUNG_TABLES: u8 = 8;
-/// A damaged table is not merged for this time, which doubles with each further attempt, ...
+/// A damaged table is not looked at for this time, which doubles each time, ...
 const DAMAGED_REST: Duration = Duration::from_secs(60);
 /// ... up to this time.
 const DAMAGED_REST_MAX: Duration = Duration::from_secs(6 * 3600);
+/// Stands for the table in a failure that was not traced to one.
+const UNKNOWN: TableId = TableId::MAX;
 
-/// Damaged tables of a tree, which merging skips.
+/// Damaged tables of a tree, which are not merged.
 #[derive(Default)]
 pub(super) struct SetAside {
     tables: Vec<(TableId, StoreError)>,
     tries: u32,
     retry_at: Option<Instant>,
+    /// Whether young tables pile up because the tree cannot be merged around the damage.
+    is_stuck: bool,
 }
 
 impl SetAside {
     /// Called after a successful merge: clears a failure that was not traced to a table.
     fn forgive(&mut self) {
-        self.tables.retain(|(table, _)| *table != TableId::MAX);
+        self.tables.retain(|(table, _)| *table != UNKNOWN);
+        if self.tables.is_empty() {
+            *self = SetAside::default();
+        }
+    }
+
+    /// Begins the next, longer rest.
+    fn rest(&mut self) {
+        let rest = DAMAGED_REST.saturating_mul(1 << self.tries.min(16)).min(DAMAGED_REST_MAX);
+        self.tries += 1;
+        self.retry_at = Some(Instant::now() + rest);
+    }
+
+    fn has(&self, table: TableId) -> bool {
+        self.tables.iter().any(|(known, _)| *known == table)
     }
 }
 
@@ -42,24 +62,28 @@ impl Shared {
     pub(super) fn merge_step(&self, space: Space) -> Result<bool> {
         let tree = &self.trees[space.index()];
         if self.dropped.has_any(space) {
-            self.reclaim(space, tree)?;
+            match self.reclaim(space, tree) {
+                Err(error @ StoreError::Corrupt { .. }) => self.set_aside(space, error),
+                result => result?,
+            }
         }
-        let strategy: Arc<dyn CompactionStrategy> = match self.around_damage(space) {
-            Around::NoDamage => Arc::new(
+        let strategy: Arc<dyn CompactionStrategy> = match self.next_step(space) {
+            Step::Leveled => Arc::new(
                 Leveled::default()
                     .with_table_target_size(TABLE_BYTES)
                     .with_l0_threshold(YOUNG_TABLES),
             ),
-            Around::PullDown(level) => Arc::new(PullDown(0, level)),
-            Around::Nothing => return Ok(false),
+            Step::Merge { from, to } => Arc::new(PullDown(from, to)),
+            Step::Move { from, to } => Arc::new(MoveDown(from, to)),
+            Step::Rest { .. } => return Ok(false),
         };
         let before = tree.current_version().id();
         match self.compact(space, |watermark| tree.compact(strategy, watermark)) {
             Ok(()) => self.set_aside[space.index()].lock().forgive(),
             Err(error @ StoreError::Corrupt { .. }) => {
-                // Reported by `merge_failures`; the tree has its own retry time.
+                // Reported by `merge_failures`. The next step goes around it.
                 self.set_aside(space, error);
-                return Ok(false);
+                return Ok(true);
             }
             Err(error) => return Err(error),
         }
@@ -90,7 +114,7 @@ impl Shared {
             Err(_) if self.work.is_stopping() => Err(StoreError::Closed),
             Err(error) => {
                 drop(attempt);
-                Err(tree_error(tree, &error))
+                Err(self.merge_error(space, &error))
             }
         }
     }
@@ -106,18 +130,27 @@ impl Shared {
 
     /// Records how far merging of a tree is behind.
     pub(super) fn note_debt(&self, space: Space) {
-        let fails = self.work.merging_fails(space)
-            || !self.set_aside[space.index()].lock().tables.is_empty();
+        let fails = self.why_not_merged(space).is_some();
         self.pressure.note(space, &self.trees[space.index()], fails);
+    }
+
+    /// Returns why the young tables of a tree are not merged, if that fails.
+    pub(super) fn why_not_merged(&self, space: Space) -> Option<StoreError> {
+        let aside = self.set_aside[space.index()].lock();
+        let damage = aside.tables.first().filter(|_| aside.is_stuck);
+        damage.map(|(_, error)| error.clone()).or_else(|| self.work.merge_failure(space))
+    }
+
+    /// Whether a tree has damaged tables.
+    pub(super) fn has_damage(&self, space: Space) -> bool {
+        !self.set_aside[space.index()].lock().tables.is_empty()
     }
 
     fn set_aside(&self, space: Space, error: StoreError) {
         let mut aside = self.set_aside[space.index()].lock();
-        let rest = DAMAGED_REST.saturating_mul(1 << aside.tries.min(16)).min(DAMAGED_REST_MAX);
-        aside.tries += 1;
-        aside.retry_at = Some(Instant::now() + rest);
-        let table = table_of(&error).unwrap_or(TableId::MAX);
-        if aside.tables.iter().any(|(known, _)| *known == table) {
+        aside.rest();
+        let table = table_of(&error).unwrap_or(UNKNOWN);
+        if aside.has(table) {
             return;
         }
         tracing::error!(
@@ -127,38 +160,82 @@ impl Shared {
         aside.tables.push((table, error));
     }
 
-    /// Returns how a tree with damaged tables can be merged.
-    fn around_damage(&self, space: Space) -> Around {
+    /// Chooses the next step of a tree.
+    fn next_step(&self, space: Space) -> Step {
+        self.look_at_damage_again(space);
         let tree = &self.trees[space.index()];
-        let mut aside = self.set_aside[space.index()].lock();
-        if aside.tables.is_empty() {
-            return Around::NoDamage;
-        }
-        let levels = levels(tree);
-        let is_there = |id: &TableId| levels.iter().flatten().any(|table| table == id);
-        // The tables were dropped or rewritten.
-        if aside.tables.iter().all(|(id, _)| *id != TableId::MAX && !is_there(id)) {
-            *aside = SetAside::default();
-            return Around::NoDamage;
-        }
-        if aside.retry_at.is_none_or(|time| time <= Instant::now()) {
-            return Around::NoDamage;
-        }
-        let is_damaged =
-            |level: &[TableId]| level.iter().any(|id| aside.tables.iter().any(|(t, _)| t == id));
-        let (Some(young), Some(next)) =
-            (levels.first(), (1..levels.len()).find(|level| !levels[*level].is_empty()))
-        else {
-            return Around::Nothing;
+        let choose = || {
+            let aside = self.set_aside[space.index()].lock();
+            let levels = levels(tree, &aside);
+            if aside.has(UNKNOWN) {
+                let is_stuck =
+                    levels.first().is_some_and(|young| young.runs >= YOUNG_TABLES.into());
+                return (Step::Rest { is_stuck }, None);
+            }
+            let step = around::next_step(&levels, YOUNG_TABLES.into());
+            let stacked = match step {
+                Step::Merge { to, .. } => Some(to).filter(|to| levels[usize::from(*to)].runs > 1),
+                _ => None,
+            };
+            (step, stacked)
         };
-        if young.len() < usize::from(YOUNG_TABLES) || is_damaged(young) || is_damaged(&levels[next])
-        {
-            return Around::Nothing;
+        let (mut step, stacked) = choose();
+        // After a restart it is not known which of its tables was damaged. Checking them takes less
+        // than a large merge that fails.
+        if let Some(level) = stacked {
+            let tables = level_tables(tree, level.into());
+            if let Some(error) = first_damage(tables) {
+                self.set_aside(space, error);
+                step = choose().0;
+            }
         }
-        Around::PullDown(next as u8)
+        self.set_aside[space.index()].lock().is_stuck =
+            matches!(step, Step::Rest { is_stuck: true });
+        step
     }
 
-    /// Returns the failures that keep trees from being merged.
+    /// Forgets damaged tables that are no longer there, and after their rest those that can be
+    /// read.
+    fn look_at_damage_again(&self, space: Space) {
+        let now = tables(&self.trees[space.index()]);
+        let find = |id: TableId| now.iter().find(|table| table.id() == id);
+        {
+            let mut aside = self.set_aside[space.index()].lock();
+            aside.tables.retain(|(id, _)| *id == UNKNOWN || find(*id).is_some());
+            let rests = aside.retry_at.is_some_and(|time| time > Instant::now());
+            if aside.tables.is_empty() {
+                *aside = SetAside::default();
+            }
+            if aside.tables.is_empty() || rests {
+                return;
+            }
+        }
+        let mut aside = self.set_aside[space.index()].lock();
+        let is_damaged = |table: &Table| !matches!(check_table(table, &mut |_| {}), Ok(None));
+        aside.tables.retain(|(id, _)| find(*id).is_some_and(is_damaged));
+        if !aside.tables.is_empty() {
+            aside.rest();
+        }
+    }
+
+    /// Converts the error of a merge; traces damage to a table that is not known as damaged yet.
+    fn merge_error(&self, space: Space, error: &lsm_tree::Error) -> StoreError {
+        let tree = &self.trees[space.index()];
+        if let lsm_tree::Error::Io(io) = error
+            && io.kind() != std::io::ErrorKind::UnexpectedEof
+        {
+            return tree_error(tree, error);
+        }
+        let mut candidates = tables(tree);
+        candidates.retain(|table| !self.set_aside[space.index()].lock().has(table.id()));
+        first_damage(candidates).unwrap_or_else(|| StoreError::Corrupt {
+            file: tree.tree_config().path.clone(),
+            offset: None,
+            what: format!("{error:?}"),
+        })
+    }
+
+    /// Returns the failures that keep tables from being merged.
     pub(super) fn merge_failures(&self) -> Vec<MergeFailure> {
         let mut failures: Vec<MergeFailure> = Vec::new();
         for space in Space::ALL {
@@ -174,23 +251,41 @@ impl Shared {
     }
 }
 
-/// How to merge a tree that may have damaged tables.
-enum Around {
-    /// Normally.
-    NoDamage,
-    /// Young tables are merged into this level; none of them is damaged.
-    PullDown(u8),
-    /// The tree is not merged for now.
-    Nothing,
+/// The levels of a tree.
+fn levels(tree: &Tree, aside: &SetAside) -> Vec<Level> {
+    let version = tree.current_version();
+    let mut levels = Vec::new();
+    for level in version.iter_levels() {
+        let mut shape = Level { runs: level.iter().count(), ..Level::default() };
+        for table in level.iter().flat_map(|run| run.iter()) {
+            shape.bytes += table.metadata.file_size;
+            shape.is_damaged |= aside.has(table.id());
+        }
+        levels.push(shape);
+    }
+    levels
 }
 
-/// The tables of each level of a tree.
-fn levels(tree: &Tree) -> Vec<Vec<TableId>> {
+/// The tables of one level.
+fn level_tables(tree: &Tree, number: usize) -> Vec<Table> {
     let version = tree.current_version();
-    version
-        .iter_levels()
-        .map(|level| level.iter().flat_map(|run| run.iter()).map(|table| table.id()).collect())
-        .collect()
+    let level = version.level(number);
+    let runs = level.iter().flat_map(|level| level.iter());
+    runs.flat_map(|run| run.iter().cloned()).collect()
+}
+
+/// Reads tables, the newest first, until one is damaged. Returns its damage.
+fn first_damage(mut tables: Vec<Table>) -> Option<StoreError> {
+    tables.sort_by_key(|table| std::cmp::Reverse(table.id()));
+    tables.iter().find_map(|table| match check_table(table, &mut |_| {}) {
+        Ok(None) => None,
+        Ok(Some(Damage { file, offset, what })) => Some(StoreError::Corrupt { file, offset, what }),
+        Err(error) => Some(StoreError::Corrupt {
+            file: table.path.to_path_buf(),
+            offset: None,
+            what: error.to_string(),
+        }),
+    })
 }
 
 /// Returns the id of the damaged table.

@@ -10,6 +10,7 @@
 //! space with its tables.
 
 mod advice;
+mod around;
 mod background;
 mod commit;
 mod dropped;
@@ -245,8 +246,12 @@ impl Store for DiskStore {
         self.shared.reserve.is_released() || self.shared.work.is_full()
     }
 
-    fn pace(&self) {
-        self.shared.pressure.pay();
+    fn admit(&self, is_wanted: &dyn Fn() -> bool) -> bool {
+        self.shared.admit(is_wanted)
+    }
+
+    fn pace(&self, is_wanted: &dyn Fn() -> bool) {
+        self.shared.pressure.pay(|| is_wanted() && !self.shared.closed.load(Ordering::Acquire));
     }
 
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {
@@ -310,6 +315,7 @@ impl Store for DiskStore {
             oldest_pinned: past.oldest_pinned,
             expired_snapshots: past.expired,
             paused: Duration::from_micros(count(&shared.pressure.paused_micros)),
+            longest_wait: Duration::from_micros(count(&shared.pressure.longest_micros)),
             merge_failures: shared.merge_failures(),
             page_bytes: shared.pages.sizes().0,
             page_capacity_bytes: shared.pages.sizes().1,

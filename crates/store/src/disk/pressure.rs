@@ -1,33 +1,44 @@
 //! Back pressure: slows down writers when background work is behind.
 //!
-//! The debt of a tree is its number of overlapping young tables: flushed and not merged yet. From
-//! [`SLOW_RUNS`] on, a commit to that tree owes a pause in proportion to its bytes and growing
-//! with the debt, so that the write rate adapts to the speed of merging long before writers must
-//! be stopped. Small commits are hardly affected. A commit runs under locks of the caller, so it
-//! only records what it owes; the thread pauses after it has released them ([`Pressure::pay`]).
+//! There are two kinds of debt. The debt of a tree is its number of overlapping young tables:
+//! flushed and not merged yet. The debt of memory is what is not flushed yet. From [`SLOW_RUNS`]
+//! and [`SLOW_MEMORY`] on, a commit owes a pause in proportion to its bytes and growing with the
+//! debt, so that the write rate adapts to the speed of the disk. The rate falls without end, so
+//! writers never have to be stopped for young tables; they are stopped for memory only at
+//! [`MEMORY_MAX`], which only large batches reach. Small commits are hardly affected, and neither
+//! are commits to other trees. A commit runs under locks of the caller, so it only records what it
+//! owes; the thread pauses after it has released them ([`Pressure::pay`]).
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lsm_tree::{AbstractTree, Tree};
 
 use crate::Space;
 
-/// From this many overlapping young tables on, commits are slowed down.
+/// From this many overlapping young tables on, commits are slowed down, ...
 pub(super) const SLOW_RUNS: usize = 12;
-/// At this many, they are slowed down most.
+/// ... from this on much, ...
 const FULL_RUNS: usize = 40;
-/// Bytes per second at the lower and at the upper end of that range.
+/// ... and here most. Far below the number at which flushing waits for merging.
+const LAST_RUNS: usize = 200;
+/// The same for the memory for commits, as multiples of its size.
+pub(super) const SLOW_MEMORY: f64 = 1.25;
+const FULL_MEMORY: f64 = 2.0;
+/// Here commits wait until a flush has ended.
+pub(super) const MEMORY_MAX: f64 = 3.0;
+/// Bytes per second at the first two of these points, ...
 const FAST_RATE: f64 = 96e6;
 const SLOW_RATE: f64 = 512e3;
-/// From this share of the memory for commits on, they are slowed down; at twice this share they
-/// wait.
-pub(super) const FULL_MEMORY: f64 = 1.25;
+/// ... and at the last one.
+const LAST_RATE: f64 = 8e3;
 /// The longest pause of one commit.
-const PAUSE_MAX: Duration = Duration::from_millis(400);
+const PAUSE_MAX: Duration = Duration::from_millis(800);
 /// Shorter pauses are accumulated: sleeping is not more precise.
 const PAUSE_MIN: Duration = Duration::from_micros(200);
+/// How often a pausing thread looks whether it shall end.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How far background work is behind.
 #[derive(Default)]
@@ -42,6 +53,8 @@ pub(super) struct Pressure {
     /// The number of pauses, and their total time.
     pub(super) pauses: AtomicU64,
     pub(super) paused_micros: AtomicU64,
+    /// The longest time that one commit was asked to pause.
+    pub(super) longest_micros: AtomicU64,
 }
 
 thread_local! {
@@ -68,19 +81,14 @@ impl Pressure {
         self.most.load(Ordering::Relaxed) >= SLOW_RUNS
     }
 
-    /// Whether a tree has at least this many overlapping young tables.
-    pub(super) fn is_stuck(&self, runs: usize) -> bool {
-        self.most.load(Ordering::Relaxed) >= runs
-    }
-
     /// Records what a commit of these bytes to these trees owes. `memory` is the used share of the
     /// memory for commits.
     pub(super) fn charge(&self, bytes: usize, memory: f64, touched: impl Iterator<Item = Space>) {
-        let mut share = ((memory - FULL_MEMORY) / (2.0 - FULL_MEMORY)).clamp(0.0, 1.0);
+        let mut share = debt(memory, SLOW_MEMORY, FULL_MEMORY, MEMORY_MAX);
         if self.is_behind() {
-            let runs = touched.map(|space| self.runs(space)).max().unwrap_or(0);
-            let debt = runs.saturating_sub(SLOW_RUNS) as f64 / (FULL_RUNS - SLOW_RUNS) as f64;
-            share = share.max(debt.min(1.0));
+            let runs = touched.map(|space| self.runs(space)).max().unwrap_or(0) as f64;
+            let [slow, full, last] = [SLOW_RUNS, FULL_RUNS, LAST_RUNS].map(|runs| runs as f64);
+            share = share.max(debt(runs, slow, full, last));
         }
         if share > 0.0 {
             let others = self.pausing.load(Ordering::Relaxed) as f64;
@@ -95,25 +103,45 @@ impl Pressure {
         OWED.set(0);
     }
 
-    /// Pauses for what the commits of this thread owe. The caller holds no locks that others need.
-    pub(super) fn pay(&self) {
+    /// Pauses for what the commits of this thread owe, as long as `is_wanted` says so. The caller
+    /// holds no locks that others need.
+    pub(super) fn pay(&self, is_wanted: impl Fn() -> bool) {
         let owed = Duration::from_nanos(OWED.get());
         if owed < PAUSE_MIN {
             return;
         }
         OWED.set(0);
         let pause = owed.min(PAUSE_MAX);
+        self.longest_micros.fetch_max(pause.as_micros() as u64, Ordering::Relaxed);
         self.pausing.fetch_add(1, Ordering::Relaxed);
-        std::thread::sleep(pause);
+        let begun = Instant::now();
+        while let Some(left) = pause.checked_sub(begun.elapsed())
+            && is_wanted()
+        {
+            std::thread::sleep(left.min(LOOK));
+        }
         self.pausing.fetch_sub(1, Ordering::Relaxed);
         self.pauses.fetch_add(1, Ordering::Relaxed);
-        self.paused_micros.fetch_add(pause.as_micros() as u64, Ordering::Relaxed);
+        self.paused_micros.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
     }
 }
 
-/// The bytes per second that a writer may write at a share of the debt.
-fn rate(share: f64) -> f64 {
-    SLOW_RATE + FAST_RATE * (1.0 - share).powi(3)
+/// Returns how large a debt is: 0 up to `slow`, 1 at `full`, 2 from `last` on.
+fn debt(value: f64, slow: f64, full: f64, last: f64) -> f64 {
+    if value <= full {
+        ((value - slow) / (full - slow)).max(0.0)
+    } else {
+        1.0 + ((value - full) / (last - full)).min(1.0)
+    }
+}
+
+/// The bytes per second that writers may write at a debt.
+fn rate(debt: f64) -> f64 {
+    if debt <= 1.0 {
+        SLOW_RATE + FAST_RATE * (1.0 - debt).powi(3)
+    } else {
+        SLOW_RATE * (LAST_RATE / SLOW_RATE).powf(debt - 1.0)
+    }
 }
 
 #[cfg(test)]
@@ -140,17 +168,42 @@ mod tests {
         }
         // A small write is hardly delayed, a large one is never stopped.
         assert!(owed(FULL_RUNS / 2, 1 << 10, Space::Documents) < Duration::from_micros(100));
-        assert!(owed(FULL_RUNS * 9, 1 << 10, Space::Documents) < Duration::from_millis(3));
+        assert!(owed(FULL_RUNS, 1 << 10, Space::Documents) < Duration::from_millis(3));
+        assert!(owed(LAST_RUNS, 1 << 10, Space::Documents) < Duration::from_millis(200));
         assert_eq!(owed(FULL_RUNS * 9, 64 << 20, Space::Documents), PAUSE_MAX);
+    }
+
+    #[test]
+    fn rate_falls_without_a_step() {
+        let rates: Vec<f64> = (0..=200).map(|step| rate(f64::from(step) / 100.0)).collect();
+        assert!(rates.windows(2).all(|pair| pair[1] < pair[0] && pair[1] > pair[0] * 0.85));
+        assert!((rates[200] - LAST_RATE).abs() < 1.0);
     }
 
     #[test]
     fn full_memory_slows_every_writer() {
         let pressure = Pressure::default();
+        let owed = |memory| {
+            pressure.charge(1 << 10, memory, [Space::Catalog].into_iter());
+            OWED.replace(0)
+        };
         OWED.set(0);
-        pressure.charge(1 << 20, 1.5, [Space::Catalog].into_iter());
-        assert!(OWED.replace(0) > 0);
-        pressure.charge(1 << 20, 0.9, [Space::Catalog].into_iter());
+        assert_eq!(owed(SLOW_MEMORY), 0);
+        assert!(owed(1.5) > 0);
+        assert!(owed(FULL_MEMORY) > owed(1.5));
+        assert!(owed(MEMORY_MAX) > 10 * owed(FULL_MEMORY));
+    }
+
+    #[test]
+    fn a_pause_ends_when_it_is_no_longer_wanted() {
+        let pressure = Pressure::default();
+        OWED.set(PAUSE_MAX.as_nanos() as u64);
+        let looks = Cell::new(0);
+        pressure.pay(|| {
+            looks.set(looks.get() + 1);
+            looks.get() < 3
+        });
+        assert_eq!(looks.get(), 3);
         assert_eq!(OWED.get(), 0);
     }
 }

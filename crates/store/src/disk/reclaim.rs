@@ -60,7 +60,9 @@ impl Shared {
             }
         }
         let size = tree.disk_space();
-        if !left.is_empty() && (size <= RECLAIM_BYTES || left_bytes >= size / RECLAIM_SHARE) {
+        // A merge of the whole tree would stop at a damaged table.
+        let can_merge = !left.is_empty() && !self.has_damage(space);
+        if can_merge && (size <= RECLAIM_BYTES || left_bytes >= size / RECLAIM_SHARE) {
             self.compact(space, |watermark| tree.major_compact(TABLE_BYTES, watermark))?;
             self.counters.compactions.fetch_add(1, Ordering::Relaxed);
             left.retain(|range| {

@@ -184,9 +184,10 @@ impl Work {
         self.merge_wanted.notify_all();
     }
 
-    /// Whether the last merge of a tree failed.
-    pub(super) fn merging_fails(&self, space: Space) -> bool {
-        self.signals.lock().merges[space.index()].failure.is_some()
+    /// Returns why the last merge of a tree failed, if it did.
+    pub(super) fn merge_failure(&self, space: Space) -> Option<StoreError> {
+        let signals = self.signals.lock();
+        signals.merges[space.index()].failure.as_ref().map(|failure| failure.error.clone())
     }
 
     /// Returns the trees whose merging fails: the failure, and the number of attempts.
