@@ -7,7 +7,9 @@ use crate::exec::scan::Scan;
 use crate::exec::write;
 use crate::layout;
 use crate::operation::Operation;
-use crate::planner::{self, Question};
+use crate::planner::Question;
+use crate::planner::logical::{self, Needs};
+use crate::planner::min_max::MinMax;
 use crate::records::resolve;
 use crate::txn::Data;
 use query::ParseContext;
@@ -369,7 +371,7 @@ fn look_up(data: &Data, op: &Operation, change: &Change<'_>) -> Result<Option<By
         hint: None,
         snapshot: &snapshot,
     };
-    let plan = planner::plan(&question)?;
+    let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
     let mut scan = Scan::new(snapshot.clone(), collection, &plan.access);
     while let Some(row) = scan.next(op)? {
         if filter.matches(RawDoc::new(&row.doc))? {

@@ -95,10 +95,7 @@ pub(super) fn matching(
     most: Option<u64>,
 ) -> Result<u64> {
     let engine = context.engine;
-    let everything = find.filter.is_none_or(RawDoc::is_empty) && find.hint.is_none();
-    // The counters hold for the newest state only. While a new version of a pattern is written, the
-    // documents that belong to it may differ from the state that is read.
-    if everything && context.op.reads_newest() && !collection.is_owned() {
+    if find.counts_from_counters(context, collection).is_some() {
         return Ok(collection.counters.documents());
     }
     let snapshot = engine.data.view(context.op).snapshot;

@@ -181,6 +181,12 @@ fn explain_query<'a>(
     if let Some(rewriting) = &rewriting {
         rewriting.explain(out);
     }
+    let from_counters = match &collection {
+        Some(collection) if purpose == Purpose::Count && counted.is_none() => {
+            find.counts_from_counters(context, collection)
+        }
+        _ => None,
+    };
     let opened = match &collection {
         None => None,
         Some(collection) => {
@@ -189,8 +195,10 @@ fn explain_query<'a>(
             if collection.view().is_none() && opened.column.is_none() {
                 note_arrays(&mut opened.plan, &planner::sample::of(&snapshot, collection));
             }
-            if counted.is_none() {
-                fired.add_all(opened.fired);
+            match from_counters {
+                Some(rule) => fired.add(rule),
+                None if counted.is_none() => fired.add_all(opened.fired),
+                None => {}
             }
             fired.explain(out);
             Some((opened, collection.clone(), snapshot))
@@ -205,7 +213,9 @@ fn explain_query<'a>(
     let column = opened.as_ref().and_then(|(opened, _, _)| opened.column);
     let plan = opened.as_ref().map_or(&nothing, |(opened, _, _)| &opened.plan);
     let values = column.is_some();
-    let mut explained = ExplainedPlan { plan, above: &above, stage, would_modify: 0, values };
+    let counts_all = from_counters.is_some();
+    let mut explained =
+        ExplainedPlan { plan, above: &above, stage, would_modify: 0, values, counts_all };
     out.doc("queryPlanner", |out| {
         write_planner(out, &namespace, collection.as_deref(), &filter, &explained);
     });
@@ -221,12 +231,12 @@ fn explain_query<'a>(
             let again = find.open(&constants, collection, snapshot)?;
             ran = if let Some(column) = column {
                 execute_distinct(context, distinct_scan(plan, column, snapshot)?)?
+            } else if counts_all {
+                Ran { returned: collection.counters.documents(), ..ran }
             } else if explained.counts_entries() {
                 let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
                 let ran = count_entries(context, scan, &above)?;
                 Ran { returned: ran.returned.saturating_sub(above.skip), ..ran }
-            } else if explained.counts_all() {
-                Ran { returned: collection.counters.documents(), ..ran }
             } else {
                 execute(context, again.stream)?
             };

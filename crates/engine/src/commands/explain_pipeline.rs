@@ -6,10 +6,10 @@ use super::query::{Constants, rewrites};
 use super::{Context, aggregate};
 use crate::catalog::Collection;
 use crate::exec::ready::Ready;
-use crate::planner::logical::Fired;
+use crate::planner::logical::{Fired, InnerFired};
 use crate::stages::explained::{ESTIMATE, ExplainedFind, ExplainedStages};
 use crate::stages::pipeline::{MetaRequest, rules_fired};
-use crate::stages::{self, Role, Stage, StageContext};
+use crate::stages::{self, CompiledPipeline, Role, Stage, StageContext};
 use std::sync::Arc;
 use store::Snapshot;
 use value::{RawDoc, Result, Val, Writer};
@@ -29,10 +29,10 @@ pub(super) fn explain(
     let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
     let diagnostic = stages::diagnostics::documents(context, name, pipeline)?;
     let (mut fired, mut meta) = (Fired::default(), MetaRequest::default());
-    let (parsed, collection, diagnostic) = match diagnostic {
+    let (compiled, collection, diagnostic) = match diagnostic {
         Some((docs, rest)) => {
-            let parsed = stages::parse(rest.as_doc(), &stage_context)?;
-            (parsed, None, pipeline.first().and_then(|(_, stage)| Some((stage.as_doc()?, docs))))
+            let compiled = stages::compile(rest.as_doc(), &stage_context, &[])?;
+            (compiled, None, pipeline.first().and_then(|(_, stage)| Some((stage.as_doc()?, docs))))
         }
         None => {
             let first = pipeline.first().and_then(|(_, stage)| stage.as_doc()?.first());
@@ -49,11 +49,11 @@ pub(super) fn explain(
             fired = resolved.fired;
             meta = aggregate::meta_request(resolved.pipeline.as_doc());
             let compiled = stages::compile(resolved.pipeline.as_doc(), &stage_context, &[])?;
-            fired.add_all(compiled.fired);
-            (compiled.stages, resolved.collection, None)
+            (compiled, resolved.collection, None)
         }
     };
-    let mut parsed = parsed;
+    let CompiledPipeline { stages: mut parsed, rewriting, .. } = compiled;
+    fired.add_all(rewriting.fired);
     // A stage that writes is shown, but does not write.
     let output = match parsed.last().map(|stage| stage.role()) {
         Some(Role::Output(_)) => parsed.pop(),
@@ -64,8 +64,12 @@ pub(super) fn explain(
     let runs = verbosity != "queryPlanner";
     let source = matches!(parsed.first().map(|stage| stage.role()), Some(Role::Source));
     let read = collection.as_ref().filter(|_| !source);
-    fired.add_all(rules_fired(&parsed, read, &scope.snapshot, args.hint()?, meta)?);
+    let newest = context.op.reads_newest();
+    fired.add_all(rules_fired(&parsed, read, &scope.snapshot, args.hint()?, meta, newest)?);
     fired.explain(out);
+    let mut inner = InnerFired::default();
+    rewriting.collect_inside(&parsed, "", &mut inner)?;
+    inner.explain(out);
     if diagnostic.is_some() || source {
         let (first, docs) = diagnostic.unwrap_or((RawDoc::empty(), Vec::new()));
         let input = Box::new(Ready(docs.into_iter()));

@@ -6,7 +6,7 @@ use crate::catalog::{Catalog, Collection};
 use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
 use crate::exec::metadata::Metadata;
 use crate::exec::scan::Scan;
-use crate::planner::logical::{self, Answer, Asked, Decision, Fired, Needs, RuleId};
+use crate::planner::logical::{self, Answer, Asked, CountQuery, Decision, Fired, Needs, RuleId};
 use crate::planner::min_max::MinMax;
 pub use crate::planner::request::{mentions_meta, no_score, no_sort, parse_sort};
 use crate::planner::{self, Access, Plan, Question};
@@ -307,6 +307,17 @@ impl Find<'_> {
         let options = FindOptions { escape, ..options(&plan.access) };
         let stream = FindStream::new(scan, &plan, options);
         Ok(Opened { plan, stream, sort, column, counts_entries, fired })
+    }
+
+    /// Returns the rule by which the counters of the collection answer this as a count.
+    pub(super) fn counts_from_counters(
+        &self,
+        context: &Context<'_>,
+        collection: &Collection,
+    ) -> Option<RuleId> {
+        let is_of_all = self.filter.is_none_or(RawDoc::is_empty) && self.hint.is_none();
+        let reads_newest = context.op.reads_newest();
+        logical::counts_from_counters(&CountQuery { collection, is_of_all, reads_newest })
     }
 
     fn record_form(&self, collection: &Collection) -> Option<RecordForm> {

@@ -21,6 +21,8 @@ pub struct ExplainedPlan<'a> {
     pub would_modify: u64,
     /// Whether only one entry per distinct value is read.
     pub values: bool,
+    /// Whether a count needs only the counters of the collection.
+    pub counts_all: bool,
 }
 
 impl ExplainedPlan<'_> {
@@ -31,14 +33,6 @@ impl ExplainedPlan<'_> {
             && self.above.filter.is_some_and(|f| entries_are_matches(self.plan, f))
     }
 
-    /// Whether a count needs only the collection's counters.
-    #[must_use]
-    pub fn counts_all(&self) -> bool {
-        self.stage == Some("COUNT")
-            && self.above.filter.is_none_or(Filter::is_empty)
-            && matches!(self.plan.access, Access::Collection(_))
-    }
-
     fn write(&self, out: &mut Writer<'_>, name: &str, ran: Option<&Ran>) {
         if let (true, Access::Index(candidate)) = (self.values, &self.plan.access) {
             return write_distinct_scan(out, name, candidate, ran);
@@ -46,7 +40,7 @@ impl ExplainedPlan<'_> {
         let Some(stage) = self.stage else {
             return write_tree(out, name, self.plan, self.above, ran);
         };
-        let stage = if self.counts_all() { "RECORD_STORE_FAST_COUNT" } else { stage };
+        let stage = if self.counts_all { "RECORD_STORE_FAST_COUNT" } else { stage };
         out.doc(name, |out| {
             out.str("stage", stage);
             if let Some(ran) = ran {
@@ -63,7 +57,7 @@ impl ExplainedPlan<'_> {
                 };
             }
             match &self.plan.access {
-                _ if self.counts_all() => {}
+                _ if self.counts_all => {}
                 Access::Index(candidate) if self.counts_entries() => {
                     write_count_scan(out, "inputStage", candidate, ran);
                 }

@@ -106,7 +106,7 @@ pub struct Question<'q> {
 ///
 /// # Errors
 /// BadValue for a hint that names no index.
-pub fn plan(question: &Question<'_>) -> Result<Plan> {
+fn plan(question: &Question<'_>) -> Result<Plan> {
     plan_for_entries(question).map(|plan| settle(question, plan))
 }
 
@@ -130,7 +130,7 @@ pub fn settle(question: &Question<'_>, mut plan: Plan) -> Plan {
 ///
 /// # Errors
 /// BadValue for a hint that names no index.
-pub fn plan_for_entries(question: &Question<'_>) -> Result<Plan> {
+fn plan_for_entries(question: &Question<'_>) -> Result<Plan> {
     if let Some((path, near)) = question.filter.near() {
         return near_place(question, path, near);
     }

@@ -86,6 +86,7 @@ impl ExplainedFind {
             stage: None,
             would_modify: 0,
             values: false,
+            counts_all: false,
         };
         out.doc("queryPlanner", |out| {
             write_planner(out, namespace, self.collection.as_deref(), &front.filter, &plan);

@@ -5,11 +5,12 @@
 
 use super::explained::{ExplainedStage, ExplainedStages};
 use super::privileges::{PipelinePrivileges, Privilege};
-use super::{Stage, StageContext, StageRow, Within};
+use super::{CompiledPipeline, Rewriting, Stage, StageContext, StageRow, Within};
 use crate::exec::{Doc, Examined, Stream};
 use crate::memory::Share;
 use crate::operation::Operation;
-use crate::stages::pipeline::follow;
+use crate::planner::logical::InnerFired;
+use crate::stages::pipeline::{follow, follow_rules, optimised};
 use crate::store_failed;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ struct Facet {
 struct FacetPipeline {
     name: String,
     stages: Vec<Box<dyn Stage>>,
+    rewriting: Rewriting,
 }
 
 fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
@@ -75,8 +77,11 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         if parts.iter().any(|part| part.name == name) {
             return Err(Error::new(Code(16406), format!("duplicate field name: {name}")));
         }
-        parts
-            .push(FacetPipeline { name: name.to_owned(), stages: super::parse(pipeline, &inner)? });
+        let (pipeline, fired) = optimised(pipeline.into());
+        let compiled = super::compile(pipeline.as_doc(), &inner, &[])?;
+        let CompiledPipeline { stages, mut rewriting, .. } = compiled;
+        rewriting.fired.add_all(fired);
+        parts.push(FacetPipeline { name: name.to_owned(), stages, rewriting });
     }
     Ok(Box::new(Facet { parts: Arc::new(parts) }))
 }
@@ -117,6 +122,14 @@ impl Stage for Facet {
                 });
             }
         });
+    }
+
+    fn inner_rules(&self, path: &str, inner: &mut InnerFired) -> Result<()> {
+        for part in self.parts.iter() {
+            let path = format!("{path}.{}.{}", ROW.name, part.name);
+            part.rewriting.collect(&part.stages, follow_rules(&part.stages), &path, inner)?;
+        }
+        Ok(())
     }
 }
 

@@ -15,7 +15,8 @@ use super::{Role, Stage, StageContext, StageRow, UnwindSpec, Within, match_stage
 use crate::exec::{Doc, Examined, Stream};
 use crate::memory::Share;
 use crate::operation::Operation;
-use crate::stages::pipeline::follow;
+use crate::planner::logical::InnerFired;
+use crate::stages::pipeline::{follow, follow_rules};
 use bumpalo::Bump;
 use parking_lot::Mutex;
 use query::DeferredVariable;
@@ -208,6 +209,15 @@ impl Stage for Lookup {
             out.str("indexName", &index);
         }
     }
+
+    fn inner_rules(&self, path: &str, inner: &mut InnerFired) -> Result<()> {
+        match self.pool.lock().last() {
+            Some(state) => {
+                state.inner_rules(&self.spec, &format!("{path}.{}.pipeline", ROW.name), inner)
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// The state of one run of the stage, which the next run can reuse.
@@ -344,6 +354,25 @@ impl Drop for LookingUp {
 }
 
 impl LookupState {
+    /// Adds the rules that fired in the pipeline, in the way in which `matches` runs it.
+    fn inner_rules(&self, spec: &Spec, path: &str, inner: &mut InnerFired) -> Result<()> {
+        let stages = &self.compiled.joined;
+        if spec.fields.is_some() {
+            return self.compiled.own_rules(path, inner);
+        }
+        let fired = if self.join.is_some() {
+            follow_rules(stages)
+        } else if self.compiled.constant > 0 {
+            let (front, rest) = stages.split_at(self.compiled.constant.min(stages.len()));
+            let mut fired = spec.nested.rules(front)?;
+            fired.add_all(follow_rules(rest));
+            fired
+        } else {
+            spec.nested.rules(stages)?
+        };
+        self.compiled.rewriting.collect(stages, fired, path, inner)
+    }
+
     /// Returns the matches of the document whose variables were set.
     fn matches(
         &mut self,

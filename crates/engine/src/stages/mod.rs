@@ -30,6 +30,7 @@ mod granularity;
 mod graph_lookup;
 mod group;
 mod index_stats;
+mod inner_rules;
 mod limit;
 mod list_catalog;
 mod list_local_sessions;
@@ -64,6 +65,7 @@ mod unwind;
 pub use context::{OwnedContext, Scope, StageContext, Within};
 pub(crate) use geo_near::GeoNear;
 pub(crate) use group::Fused;
+pub use inner_rules::Rewriting;
 pub(crate) use out::remove_leftovers;
 pub(crate) use position::check_source;
 pub(crate) use privileges::PipelinePrivileges;
@@ -74,7 +76,7 @@ pub use unwind::Spec as UnwindSpec;
 
 use crate::exec::Stream;
 use crate::operation::Operation;
-use crate::planner::logical::{self, Fired, Shape, Shapes};
+use crate::planner::logical::{self, InnerFired, Shape, Shapes};
 use crate::txn::Data;
 use query::filter::Filter;
 use query::project::Projection;
@@ -101,6 +103,15 @@ pub trait Stage: Send + Sync {
 
     /// Writes the stage for explain.
     fn explain(&self, out: &mut Writer<'_>);
+
+    /// Adds the rules that fired in the pipelines inside the stage, for explain. `path` ends with
+    /// the position of the stage.
+    ///
+    /// # Errors
+    /// Errors of the planner.
+    fn inner_rules(&self, _path: &str, _inner: &mut InnerFired) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The role of a stage for the planner.
@@ -243,8 +254,8 @@ pub struct CompiledPipeline {
     pub stages: Vec<Box<dyn Stage>>,
     /// The number of leading stages whose result does not depend on the watched variables.
     pub constant: usize,
-    /// The rules that merged stages.
-    pub fired: Fired,
+    /// The rules that merged stages, and which ones.
+    pub rewriting: Rewriting,
 }
 
 /// Compiles a pipeline.
@@ -264,7 +275,7 @@ pub fn compile(
     context: &StageContext<'_>,
     watched: &[DeferredVariable],
 ) -> Result<CompiledPipeline> {
-    let mut fired = Fired::default();
+    let mut rewriting = Rewriting::default();
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
     let mut rows: Vec<&StageRow> = Vec::new();
     let shows_key = crate::planner::request::mentions_meta(pipeline, &["sortKey"], 0);
@@ -301,7 +312,8 @@ pub fn compile(
         let absorbed = rule.is_some()
             && stages.last_mut().is_some_and(|before| before.absorb(&*stage, context));
         if let Some(rule) = rule.filter(|_| absorbed) {
-            fired.add(rule);
+            rewriting.fired.add(rule);
+            rewriting.absorbed.push(rows.len() - 1);
         }
         if !absorbed {
             stages.push(stage);
@@ -309,7 +321,7 @@ pub fn compile(
         }
     }
     position::check(&rows, context.within)?;
-    Ok(CompiledPipeline { stages, constant, fired })
+    Ok(CompiledPipeline { stages, constant, rewriting })
 }
 
 /// Whether a stage may return another result each time.

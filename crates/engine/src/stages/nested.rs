@@ -5,12 +5,15 @@
 //! document before it is opened, so each concurrent run needs its own compiled copy.
 
 use super::explained::ExplainedPipeline;
-use super::{OwnedContext, Stage, StageContext, Within, match_stage};
+use super::{
+    CompiledPipeline, OwnedContext, Rewriting, Role, Stage, StageContext, Within, match_stage,
+};
 use crate::catalog::Collection;
 use crate::exec::Stream;
 use crate::memory::Share;
 use crate::operation::Operation;
-use crate::stages::pipeline::{self, follow};
+use crate::planner::logical::{Fired, InnerFired};
+use crate::stages::pipeline::{self, MetaRequest, follow};
 use query::DeferredVariable;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
@@ -24,10 +27,10 @@ pub(super) struct Nested {
     collection: Option<Arc<Collection>>,
     /// The compiled stages of the views below.
     below: Vec<Box<dyn Stage>>,
-    /// The pipeline without the views below.
-    own: DocBuf,
-    /// The pipeline with the views below.
-    joined: DocBuf,
+    /// The pipeline without the views below, and the rules that changed it.
+    own: (DocBuf, Fired),
+    /// The pipeline with the views below, and the rules that changed it.
+    joined: (DocBuf, Fired),
     /// The deferred variables, which outer documents set.
     variables: Vec<String>,
 }
@@ -38,8 +41,11 @@ pub(super) struct Compiled {
     pub(super) variables: Vec<DeferredVariable>,
     /// The stages without the views below.
     own: Vec<Box<dyn Stage>>,
+    own_rewriting: Rewriting,
     /// The stages with the views below.
     pub(super) joined: Vec<Box<dyn Stage>>,
+    /// What the optimiser did to `joined`.
+    pub(super) rewriting: Rewriting,
     /// The number of leading stages of `joined` that do not depend on the variables.
     pub(super) constant: usize,
     /// Whether it depends on variables of outer pipelines.
@@ -77,12 +83,16 @@ impl Nested {
             let stages = views.as_doc().iter().chain(own.iter());
             stages.for_each(|(_, stage)| out.push_raw(stage));
         });
+        let joined = pipeline::optimised(DocBuf::from_bytes(joined));
         let nested = Nested {
             kept: inner.keep(),
             collection,
             below: super::parse(views.as_doc(), &inner)?,
-            own: own.into(),
-            joined: pipeline::optimised(DocBuf::from_bytes(joined)).0,
+            own: match views.as_doc().is_empty() {
+                true => joined.clone(),
+                false => pipeline::optimised(own.into()),
+            },
+            joined,
             variables: variables.iter().map(|name| (*name).to_owned()).collect(),
         };
         if from.is_some() {
@@ -100,12 +110,14 @@ impl Nested {
             self.kept.deferred.iter().chain(&variables).cloned().collect();
         let context = self.kept.with_deferred(&known);
         let (own, reads_outer) = DeferredVariable::watch(&self.kept.deferred, || {
-            super::parse(self.own.as_doc(), &context)
+            super::compile(self.own.0.as_doc(), &context, &[])
         });
-        let own = own?;
-        let joined = super::compile(self.joined.as_doc(), &context, &variables)?;
-        let super::CompiledPipeline { stages: joined, constant, .. } = joined;
-        Ok(Compiled { variables, own, joined, constant, reads_outer })
+        let CompiledPipeline { stages: own, rewriting: mut own_rewriting, .. } = own?;
+        own_rewriting.fired.add_all(self.own.1);
+        let joined = super::compile(self.joined.0.as_doc(), &context, &variables)?;
+        let CompiledPipeline { stages: joined, constant, mut rewriting } = joined;
+        rewriting.fired.add_all(self.joined.1);
+        Ok(Compiled { variables, own, own_rewriting, joined, rewriting, constant, reads_outer })
     }
 
     /// The context that the stage was compiled in.
@@ -120,7 +132,7 @@ impl Nested {
 
     /// The pipeline with the views below, in source form.
     pub(super) fn joined(&self) -> RawDoc<'_> {
-        self.joined.as_doc()
+        self.joined.0.as_doc()
     }
 
     /// Whether there are views between the pipeline and the collection.
@@ -158,7 +170,7 @@ impl Nested {
             None => match self.plan(stages) {
                 Ok(planned) => planned.write(stages, &namespace, list),
                 // Stages that cannot be planned are written in source form.
-                Err(_) => self.joined.as_doc().iter().for_each(|(_, stage)| list.push_raw(stage)),
+                Err(_) => self.joined().iter().for_each(|(_, stage)| list.push_raw(stage)),
             },
         }
     }
@@ -189,12 +201,25 @@ impl Nested {
         let (stream, _) = pipeline::open(stages, self.collection.as_ref(), snapshot, None)?;
         Ok(stream)
     }
+
+    /// The rules that decide how `read` runs compiled stages.
+    pub(super) fn rules(&self, stages: &[Box<dyn Stage>]) -> Result<Fired> {
+        let makes_its_own = matches!(stages.first().map(|stage| stage.role()), Some(Role::Source));
+        let collection = self.collection.as_ref().filter(|_| !makes_its_own);
+        let snapshot = &self.scope()?.snapshot;
+        pipeline::open_rules(stages, collection, snapshot, None, MetaRequest::default())
+    }
 }
 
 impl Compiled {
     /// Opens the pipeline over documents of the views below.
     pub(super) fn follow(&self, stream: Box<dyn Stream>) -> Box<dyn Stream> {
         follow(&self.own, stream)
+    }
+
+    /// Adds the rules of the pipeline that `follow` opens.
+    pub(super) fn own_rules(&self, path: &str, inner: &mut InnerFired) -> Result<()> {
+        self.own_rewriting.collect(&self.own, pipeline::follow_rules(&self.own), path, inner)
     }
 
     /// Whether the pipeline without the views below has stages.

@@ -7,7 +7,9 @@ use crate::exec::find::{FindOptions, FindStream};
 use crate::exec::metadata::{Metadata, WithMeta};
 use crate::exec::ready::Ready;
 use crate::exec::scan::Scan;
-use crate::planner::logical::{self, Decision, Fired, GroupNeeds, Joined, Needs, Optimised};
+use crate::planner::logical::{
+    self, CountQuery, Decision, Fired, GroupNeeds, Joined, Needs, Optimised,
+};
 use crate::planner::min_max::MinMax;
 use crate::planner::{self, Plan, Question};
 use crate::upkeep::staleness::Staleness;
@@ -206,23 +208,41 @@ pub fn rules_fired(
     snapshot: &Snapshot,
     hint: Option<Val<'_>>,
     wanted: MetaRequest,
+    reads_newest: bool,
+) -> Result<Fired> {
+    let (Some(collection), Some(rule)) = (collection, logical::is_count_only(&stages)) else {
+        return open_rules(stages, collection, snapshot, hint, wanted);
+    };
+    let mut fired = Fired::from(rule);
+    let filter = match stages.first().map(|stage| stage.role()) {
+        Some(Role::Match(filter)) => filter.clone(),
+        _ => everything()?,
+    };
+    let is_of_all = filter.is_empty() && hint.is_none();
+    let count = CountQuery { collection, is_of_all, reads_newest };
+    if let Some(rule) = logical::counts_from_counters(&count) {
+        fired.add(rule);
+    } else {
+        let question = Question { collection, filter: &filter, sort: None, hint, snapshot };
+        fired.add_all(logical::decide(&question, &Needs::Count, MinMax::default())?.fired);
+    }
+    Ok(fired)
+}
+
+/// Returns the rules that decide how `open` runs compiled stages.
+///
+/// # Errors
+/// Errors of the planner.
+pub(super) fn open_rules(
+    stages: &[Box<dyn Stage>],
+    collection: Option<&Arc<Collection>>,
+    snapshot: &Snapshot,
+    hint: Option<Val<'_>>,
+    wanted: MetaRequest,
 ) -> Result<Fired> {
     let mut fired = Fired::default();
     let mut at = 0;
     if let Some(collection) = collection {
-        if let Some(rule) = logical::is_count_only(&stages) {
-            fired.add(rule);
-            let filter = match stages.first().map(|stage| stage.role()) {
-                Some(Role::Match(filter)) => filter.clone(),
-                _ => everything()?,
-            };
-            if !filter.is_empty() || hint.is_some() {
-                let question = Question { collection, filter: &filter, sort: None, hint, snapshot };
-                let decision = logical::decide(&question, &Needs::Count, MinMax::default())?;
-                fired.add_all(decision.fired);
-            }
-            return Ok(fired);
-        }
         let plain = !wanted.any() && !sorts_by_shown_key(stages);
         let Arranged { front, fused } = Arranged::new(stages, collection, snapshot, hint, plain)?;
         fired.add_all(front.fired);
@@ -232,6 +252,14 @@ pub fn rules_fired(
             at += fused.taken;
         }
     }
+    fired.add_all(follow_rules(stages.get(at..).unwrap_or(&[])));
+    Ok(fired)
+}
+
+/// Returns the rules that decide how `follow` runs compiled stages.
+pub(super) fn follow_rules(stages: &[Box<dyn Stage>]) -> Fired {
+    let mut fired = Fired::default();
+    let mut at = 0;
     while at < stages.len() {
         let (taken, rules) = match logical::joined(&stages, at) {
             Some((Joined::SortLimit, rule)) => (2, Fired::from(rule)),
@@ -240,7 +268,7 @@ pub fn rules_fired(
         fired.add_all(rules);
         at += taken;
     }
-    Ok(fired)
+    fired
 }
 
 /// Refuses a text search that is not first, and a sort by text score without one.

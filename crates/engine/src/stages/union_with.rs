@@ -6,6 +6,7 @@ use super::privileges::{PipelinePrivileges, Privilege};
 use super::{Stage, StageContext, StageRow, Within};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
+use crate::planner::logical::InnerFired;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
@@ -109,6 +110,13 @@ impl Stage for UnionWith {
 
     fn explain(&self, out: &mut Writer<'_>) {
         self.other.explain(self.from.as_deref(), None, out);
+    }
+
+    fn inner_rules(&self, path: &str, inner: &mut InnerFired) -> Result<()> {
+        let Other { nested, compiled } = &*self.other;
+        let fired = nested.rules(&compiled.joined)?;
+        let path = format!("{path}.{}.pipeline", ROW.name);
+        compiled.rewriting.collect(&compiled.joined, fired, &path, inner)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Chooses the access of a query by what the query needs.
 
 use super::{Apply, Fired, RULES, RuleId};
+use crate::catalog::Collection;
 use crate::planner::cover::FieldRead;
 use crate::planner::min_max::MinMax;
 use crate::planner::{self, Plan, Question};
@@ -70,9 +71,27 @@ pub struct Draft<'d, 'q> {
     pub decision: &'d mut Decision,
 }
 
+/// A count before it is planned.
+pub struct CountQuery<'q> {
+    /// The collection.
+    pub collection: &'q Collection,
+    /// Whether it has neither a filter nor a hint.
+    pub is_of_all: bool,
+    /// Whether it reads the newest state.
+    pub reads_newest: bool,
+}
+
+/// The rule by which the counters of a collection are the result of a count.
+#[must_use]
+pub fn counts_from_counters(count: &CountQuery<'_>) -> Option<RuleId> {
+    let fires = |apply: Apply| matches!(apply, Apply::Counters(apply) if apply(count));
+    RULES.iter().position(|rule| fires(rule.apply)).map(RuleId)
+}
+
 /// Chooses the plan of a query. All queries get their plan here: find, count, distinct, update,
-/// delete and the front of every pipeline.
+/// delete, lookups of change events, and the front of every pipeline.
 ///
+/// # Errors
 /// BadValue for a hint that names no index, and errors of `bounds`.
 pub fn decide(question: &Question<'_>, needs: &Needs<'_>, bounds: MinMax<'_>) -> Result<Decision> {
     if !bounds.is_empty() {

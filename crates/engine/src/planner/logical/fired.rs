@@ -1,4 +1,4 @@
-//! The set of rules that changed a query.
+//! The sets of rules that changed a query and the pipelines inside its stages.
 
 use super::RULES;
 use value::Writer;
@@ -45,8 +45,42 @@ impl Fired {
         if self.is_empty() {
             return;
         }
-        out.array("rulesFired", |list| {
+        self.write(out, "rulesFired");
+    }
+
+    fn write(self, out: &mut Writer<'_>, field: &str) {
+        out.array(field, |list| {
             self.names().for_each(|name| list.push(value::Val::String(name)));
+        });
+    }
+}
+
+/// The rules that changed pipelines inside stages (`$lookup`, `$facet`, `$unionWith`). The path of
+/// a pipeline has the position and name of the stage and the field, such as `1.$lookup.pipeline`;
+/// positions are those of the rewritten pipeline.
+#[derive(Default)]
+pub struct InnerFired(Vec<(String, Fired)>);
+
+impl InnerFired {
+    /// Adds the rules of one pipeline, unless there are none.
+    pub fn add(&mut self, path: &str, fired: Fired) {
+        if !fired.is_empty() {
+            self.0.push((path.to_owned(), fired));
+        }
+    }
+
+    /// Writes them as `innerRulesFired`, unless there are none.
+    pub fn explain(&self, out: &mut Writer<'_>) {
+        if self.0.is_empty() {
+            return;
+        }
+        out.array("innerRulesFired", |list| {
+            for (path, fired) in &self.0 {
+                list.push_doc(|out| {
+                    out.str("pipeline", path);
+                    fired.write(out, "rules");
+                });
+            }
         });
     }
 }

@@ -12,7 +12,8 @@
 //!
 //! A rule lives in one file under `rules`, has one row in `RULES` and one spec file in
 //! `tests/spec/optimiser`. `Fired` records which rules changed something; explain shows their names
-//! as `rulesFired`. Nothing here compiles stages or reads documents.
+//! as `rulesFired`, and those of pipelines inside stages as `innerRulesFired`. Nothing here compiles
+//! stages or reads documents.
 
 mod access;
 mod answers;
@@ -23,10 +24,10 @@ mod pipeline;
 mod rules;
 mod stage;
 
-pub use access::{Decision, GroupNeeds, Needs, decide};
+pub use access::{CountQuery, Decision, GroupNeeds, Needs, counts_from_counters, decide};
 pub use answers::{Answer, Asked, PatternAnswers, PipelineAnswer, answer};
 pub use compiled::{Front, Joined, Shape, Shapes, absorbs, front, is_count_only, joined};
-pub use fired::{Fired, RuleId};
+pub use fired::{Fired, InnerFired, RuleId};
 pub use pipeline::{Optimised, optimise};
 pub use rules::RULES;
 
@@ -61,6 +62,8 @@ pub enum Apply {
     Front(fn(&dyn Shapes) -> Front),
     /// On a compiled pipeline over a collection: whether it only counts.
     Count(fn(&dyn Shapes) -> bool),
+    /// On a count before it is planned: whether the counters of the collection are its result.
+    Counters(fn(&CountQuery<'_>) -> bool),
     /// On compiled stages from a position on: which of them run as one. A group may decline.
     Join(fn(&dyn Shapes, usize) -> Option<Joined>),
     /// Before a plan is chosen: another way to find the result.

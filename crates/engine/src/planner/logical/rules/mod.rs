@@ -2,6 +2,7 @@
 
 mod answers_from_patterns;
 mod count_entries;
+mod count_from_counters;
 mod count_only;
 mod covered_find;
 mod covered_group;
@@ -29,6 +30,7 @@ pub static RULES: &[&Rule] = &[
     &answers_from_patterns::RULE,
     &unwind_into_lookup::RULE,
     &count_only::RULE,
+    &count_from_counters::RULE,
     &find_in_front::RULE,
     &fuse_group::RULE,
     &sort_with_limit::RULE,
