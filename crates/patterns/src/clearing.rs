@@ -6,9 +6,9 @@
 //! the scan skips them.
 
 use crate::documents::Documents;
-use crate::maintain::CollectionPatterns;
 use crate::paths::meet;
 use crate::pattern::Pattern;
+use std::sync::Arc;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val, keys};
 
@@ -18,9 +18,8 @@ fn mark(record: &[u8]) -> Vec<u8> {
 }
 
 /// The paths to remove: those that no other pattern maintains now.
-fn paths(pattern: &Pattern, bound: &CollectionPatterns) -> Vec<Path> {
-    let living: Vec<String> = bound
-        .targets
+fn paths(pattern: &Pattern, targets: &[Arc<Pattern>]) -> Vec<Path> {
+    let living: Vec<String> = targets
         .iter()
         .filter(|other| other.phase.is_current())
         .flat_map(|other| other.maintains())
@@ -55,7 +54,7 @@ pub fn note_written(
 /// When the store fails.
 pub fn stripped(
     pattern: &Pattern,
-    bound: &CollectionPatterns,
+    targets: &[Arc<Pattern>],
     documents: &mut dyn Documents,
     before: Option<RawDoc<'_>>,
     after: RawDoc<'_>,
@@ -67,7 +66,7 @@ pub fn stripped(
     if is_done(pattern, documents, &record)? {
         return Ok(DocBuf::from(after));
     }
-    let free = paths(pattern, bound);
+    let free = paths(pattern, targets);
     if free.is_empty() {
         return Ok(DocBuf::from(after));
     }
@@ -86,7 +85,7 @@ fn is_done(pattern: &Pattern, documents: &mut dyn Documents, record: &[u8]) -> R
 /// When the store fails.
 pub fn clear(
     pattern: &Pattern,
-    bound: &CollectionPatterns,
+    targets: &[Arc<Pattern>],
     documents: &mut dyn Documents,
     doc: RawDoc<'_>,
 ) -> Result<()> {
@@ -97,7 +96,7 @@ pub fn clear(
     if pattern.owns_documents() {
         return documents.delete(pattern.id, &pattern.target, doc);
     }
-    let free = paths(pattern, bound);
+    let free = paths(pattern, targets);
     if free.is_empty() {
         return Ok(());
     }

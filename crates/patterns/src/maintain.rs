@@ -112,7 +112,7 @@ impl CollectionPatterns {
         // removes these, and the pattern is updated then.
         for pattern in self.cleared().filter(|_| origin == Origin::Client) {
             let doc = image.as_ref().map_or(after, DocBuf::as_doc);
-            image = Some(clearing::stripped(pattern, self, documents, before, doc)?);
+            image = Some(clearing::stripped(pattern, &self.targets, documents, before, doc)?);
         }
         for pattern in &self.targets {
             if pattern.phase == Phase::Suspended && pattern.is_pointer() {

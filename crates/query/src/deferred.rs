@@ -2,7 +2,8 @@
 //! document of the outer pipeline sets again. A compiled expression refers to the slot of the value,
 //! so that it is compiled once.
 
-use crate::expr::{Env, copy_into, path_in};
+use crate::path_values::{copy_into, path_in};
+use bumpalo::Bump;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use value::{OwnedVal, Val};
@@ -64,8 +65,8 @@ impl DeferredVariable {
 }
 
 impl ValueSlot {
-    /// What a path means from the value, in the arena of the evaluation.
-    pub(crate) fn get<'a>(&self, path: &[Box<str>], env: &Env<'a>) -> Val<'a> {
+    /// The value of a path from the value, copied into an arena.
+    pub(crate) fn get<'a>(&self, path: &[Box<str>], arena: &'a Bump) -> Val<'a> {
         let held = self.value.read().unwrap_or_else(PoisonError::into_inner);
         let mut value = held.as_ref().map_or(Val::Missing, OwnedVal::get);
         let mut path = path;
@@ -74,7 +75,7 @@ impl ValueSlot {
             value = doc.get(name).unwrap_or(Val::Missing);
             path = rest;
         }
-        path_in(copy_into(value, env.arena()), path, env)
+        path_in(copy_into(value, arena), path, arena)
     }
 }
 
@@ -82,7 +83,7 @@ impl ValueSlot {
 mod tests {
     use super::*;
     use crate::ParseContext;
-    use crate::expr::Expr;
+    use crate::expr::{Env, Expr};
     use value::{DocBuf, RawDoc};
 
     #[test]

@@ -14,10 +14,13 @@ pub mod filter;
 pub mod geo;
 pub mod interrupt;
 pub mod key_table;
+mod path_values;
 pub mod project;
 pub mod regex;
+mod show;
 pub mod slots;
 pub mod sort;
+mod sums;
 pub mod text;
 pub mod update;
 

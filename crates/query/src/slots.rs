@@ -4,7 +4,7 @@
 //! tree of names, and a single walk that ends with the last of them fills a slot for each. The
 //! values stay undecoded until an expression asks.
 
-use crate::expr::path_through_array;
+use crate::path_values::path_through_array;
 use bumpalo::Bump;
 use value::shape::{NAMES_MAX, Shape};
 use value::{RawDoc, RawVal, Val};

@@ -4,8 +4,8 @@
 //! it: arrays are stepped through element by element, a missing value counts as null, an empty
 //! array as undefined, which is below null.
 
-use crate::expr::show::show;
 use crate::project::field_path;
+use crate::show::show;
 use std::sync::Arc;
 use value::path::{Part, Path};
 use value::{Code, Collation, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};

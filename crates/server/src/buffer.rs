@@ -6,6 +6,8 @@
 use crate::wire::ProtocolError;
 use crate::wire::header::{HEADER_BYTES, Header};
 
+/// Buffers of messages and replies above this are freed after the message that needed them.
+pub(crate) const BUFFER_KEEP_BYTES: usize = 1024 * 1024;
 /// What a connection reads into while it is active.
 const SMALL_BYTES: usize = 16 * 1024;
 /// A buffer above this is given back after `CALM_MESSAGES` messages that did not need it.

@@ -7,11 +7,12 @@
 
 use crate::Core;
 use crate::allowance::Allowance;
-use crate::buffer::{Front, ReadBuffer};
+use crate::buffer::{BUFFER_KEEP_BYTES, Front, ReadBuffer};
 use crate::channel::Channel;
 use crate::conversation::{Conversation, Incoming};
+use crate::ending::Ending;
+use crate::lane::Lane;
 use crate::link::{Link, is_passing};
-use crate::pool::Lane;
 use crate::secure::{Broken, ReadOutcome};
 use crate::tls::TlsMode;
 use crate::wire::header::{HEADER_BYTES, Header, OP_COMPRESSED};
@@ -31,8 +32,6 @@ const SHORT_LINGER: Duration = Duration::from_millis(10);
 const MEMORY_PAUSE: Duration = Duration::from_millis(50);
 /// A message of this size is large: there is much to read, unpack and check.
 const LARGE_BYTES: usize = 1024 * 1024;
-/// Buffers above this are given back after the message that needed them.
-pub(crate) const BUFFER_KEEP_BYTES: usize = 1024 * 1024;
 
 /// A client's connection.
 pub(crate) struct Connection {
@@ -83,43 +82,8 @@ enum AfterServing {
     Later(Duration),
 }
 
-/// Why a connection ends.
-pub(crate) enum Ending {
-    /// The client closed it, or the server stops.
-    Ordinary,
-    /// The client does not speak our protocol.
-    Protocol(ProtocolError),
-    /// The two ends could not agree on how to encrypt, or the client is not believed.
-    Secure(String),
-    /// Something did not happen in time.
-    Late(&'static str),
-    /// The network says no.
-    Failed(io::Error),
-}
-
 const LATE: Ending = Ending::Late("the rest of a message did not come");
 const LATE_OPENING: Ending = Ending::Late("the TLS handshake did not come to its end");
-
-impl From<io::Error> for Ending {
-    fn from(error: io::Error) -> Ending {
-        Ending::Failed(error)
-    }
-}
-
-impl From<Broken> for Ending {
-    fn from(broken: Broken) -> Ending {
-        match broken {
-            Broken::Socket(error) => Ending::Failed(error),
-            Broken::Tls(error) => Ending::Secure(error.to_string()),
-        }
-    }
-}
-
-impl From<ProtocolError> for Ending {
-    fn from(error: ProtocolError) -> Ending {
-        Ending::Protocol(error)
-    }
-}
 
 impl Connection {
     pub(crate) fn new(core: Arc<Core>, link: Arc<Link>, client: Client) -> Connection {

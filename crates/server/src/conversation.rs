@@ -5,8 +5,9 @@
 //! how a stream of replies to one request goes.
 
 use crate::Core;
+use crate::buffer::BUFFER_KEEP_BYTES;
 use crate::channel::Channel;
-use crate::connection::{BUFFER_KEEP_BYTES, Ending};
+use crate::ending::Ending;
 use crate::link::Activity;
 use crate::wire::header::{Header, OP_MSG, OP_QUERY};
 use crate::wire::op_compressed::{Compressor, Packer};

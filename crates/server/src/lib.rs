@@ -1,10 +1,10 @@
 //! The server: MongoDB's wire protocol on TCP sockets, in front of an engine.
 //!
-//! The way of a message: `acceptor` takes the connection, `parking` holds it while it is silent,
-//! `listener` hears when bytes arrive, `pool` gives it a thread, `connection` finds messages in them (`buffer`),
-//! `conversation` has them run and answers, `wire` knows what the bytes mean. `channel` is the way to
-//! a client, plain or encrypted (`secure`, with what `tls` and `key` read from files).
-//! Commands are not here; they are in the engine.
+//! `acceptor` accepts a connection, `parking` holds it while it is idle, `listener` polls idle
+//! connections, `pool` has the threads that serve active ones, by `lane`. `connection` reads messages
+//! (`buffer`) until its `ending`, `conversation` runs them and replies, `wire` has the formats of
+//! messages. `channel` is the plain or encrypted (`secure`) stream to a client; `tls` and `key` read
+//! certificates and keys from files. Commands are in the engine.
 
 mod acceptor;
 mod allowance;
@@ -12,9 +12,11 @@ mod buffer;
 mod channel;
 mod connection;
 mod conversation;
+mod ending;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod key;
+mod lane;
 mod link;
 mod listener;
 mod parking;
@@ -28,12 +30,13 @@ pub use tls::{Tls, TlsError, TlsMode, TlsOptions};
 
 use acceptor::Acceptor;
 use connection::Connection;
+use lane::Lane;
 use link::Links;
 use listener::Listener;
 use mio::Waker;
 use motifdb::{Engine, ServerCertificate};
 use parking::ParkedConnections;
-use pool::{Lane, Pool};
+use pool::Pool;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -13,6 +13,7 @@
 //! make all of them wait (priority inversion).
 
 use crate::connection::Connection;
+use crate::lane::Lane;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -46,28 +47,6 @@ pub(crate) struct Pool {
     lane: Lane,
     /// The niceness of threads that are not for the front; none where the system has none for threads.
     niceness: Option<i32>,
-}
-
-/// Where a connection is served.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lane {
-    /// As soon as possible.
-    Front,
-    /// At low priority, because its message is large; until its command can run.
-    Large,
-    /// At low priority, by few threads, because its client has not logged in.
-    Background,
-}
-
-impl Lane {
-    /// The name of its threads.
-    fn thread_name(self) -> &'static str {
-        match self {
-            Lane::Front => "connection",
-            Lane::Large => "large",
-            Lane::Background => "background",
-        }
-    }
 }
 
 #[derive(Default)]

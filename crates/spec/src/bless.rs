@@ -4,7 +4,8 @@
 use crate::connection::Connection;
 use crate::file::{Action, Expectation, Kind, SpecFile, TestStep};
 use crate::judge;
-use crate::run::{Outcome, RunMode, run_test};
+use crate::outcome::Outcome;
+use crate::run::{RunMode, run_test};
 use crate::text::{self, ANY, Names, VOLATILE};
 use value::{DocBuf, RawDoc, RawVal, Val, Writer};
 

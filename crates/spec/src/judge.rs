@@ -1,7 +1,7 @@
 //! Comparing what came out with what was expected. Types count: `12` is not `12.0`.
 
 use crate::file::{Expectation, Kind};
-use crate::run::Outcome;
+use crate::outcome::Outcome;
 use crate::text::{self, ABSENT, ANY, Names};
 use value::{RawDoc, RawVal, Val};
 

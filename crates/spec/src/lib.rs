@@ -10,6 +10,7 @@ pub mod connection;
 pub mod differential;
 pub mod file;
 pub mod judge;
+pub mod outcome;
 pub mod run;
 pub mod same;
 pub mod shape;

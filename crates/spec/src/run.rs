@@ -3,24 +3,12 @@
 use crate::connection::Connection;
 use crate::file::{Action, Kind, Setup, SpecFile, Test, TestStep};
 use crate::judge;
+use crate::outcome::Outcome;
 use crate::same::{self, Repetition};
 use crate::shape;
 use crate::text::{self, Names};
 use std::sync::atomic::{AtomicU64, Ordering};
 use value::{DocBuf, RawDoc, Result, Val, Writer};
-
-/// What a step gave.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// The reply of its command.
-    pub reply: DocBuf,
-    /// The documents of its cursor, all batches.
-    pub docs: Option<Vec<DocBuf>>,
-    /// The lines of its plan, when one is expected.
-    pub plan: Option<Vec<String>>,
-    /// Whether the step is one write, so that a write error is its error.
-    pub writes_alone: bool,
-}
 
 /// How steps are run.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,4 +1,4 @@
-//! Which modules of a crate use which, told by the paths in its sources.
+//! The graph of a crate's top modules, read from the paths in its sources.
 
 use crate::source::{Source, without_comments, without_tests};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ pub fn module_of(path: &str) -> Option<&str> {
     (name != "lib" && name != "main").then_some(name)
 }
 
-/// What the files of a crate use of each other's top modules. Tests may use what they like.
+/// The uses between the top modules of a crate. Tests are ignored.
 #[must_use]
 pub fn uses(files: &[Source]) -> Uses {
     let modules: BTreeSet<&str> = files.iter().filter_map(|file| module_of(&file.path)).collect();
@@ -102,9 +102,10 @@ fn re_exports(root: &str) -> BTreeMap<String, String> {
     names
 }
 
-/// The modules of the largest group that use each other in a circle; none if there is no circle.
+/// The groups of modules that use each other in a cycle, directly or through others; each module is
+/// in at most one.
 #[must_use]
-pub fn largest_cycle(uses: &Uses) -> BTreeSet<String> {
+pub fn cycles(uses: &Uses) -> BTreeSet<BTreeSet<String>> {
     let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (user, used) in uses.keys() {
         reached.entry(user).or_default().insert(used);
@@ -122,11 +123,11 @@ pub fn largest_cycle(uses: &Uses) -> BTreeSet<String> {
         }
     }
     let reaches = |a: &str, b: &str| reached.get(a).is_some_and(|seen| seen.contains(b));
-    let circle = |module: &&str| -> BTreeSet<String> {
+    let group = |module: &&str| -> BTreeSet<String> {
         let same = reached.keys().filter(|other| reaches(module, other) && reaches(other, module));
         same.map(|other| (*other).to_owned()).collect()
     };
-    reached.keys().map(circle).max_by_key(BTreeSet::len).unwrap_or_default()
+    reached.keys().map(group).filter(|group| !group.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -152,13 +153,14 @@ mod tests {
         let edges: Vec<(&str, &str)> =
             uses.keys().map(|(user, used)| (user.as_str(), used.as_str())).collect();
         assert_eq!(edges, [("a", "b"), ("a", "c"), ("b", "a"), ("c", "b")]);
-        assert_eq!(largest_cycle(&uses).len(), 3);
+        let groups: Vec<usize> = cycles(&uses).iter().map(BTreeSet::len).collect();
+        assert_eq!(groups, [3]);
     }
 
     #[test]
     fn modules_in_order_form_no_cycle() {
         let files =
             [file("a.rs", ""), file("b.rs", "use crate::a;"), file("c.rs", "use crate::{a, b};")];
-        assert!(largest_cycle(&uses(&files)).is_empty());
+        assert!(cycles(&uses(&files)).is_empty());
     }
 }

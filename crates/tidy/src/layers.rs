@@ -1,5 +1,5 @@
-//! What may use what: crates and, inside of `motifdb`, modules. Both tables go from the bottom up; who
-//! stands in one may use only what stands before it.
+//! The allowed dependencies of crates and of the modules of `motifdb`. Both tables are ordered from
+//! the bottom up: an item may use only items before it.
 
 /// The crates' folders, from the bottom up.
 pub const CRATES: &[&str] = &[

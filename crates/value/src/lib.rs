@@ -2,13 +2,14 @@
 //!
 //! `raw` reads BSON bytes in place, `writer` makes them, `validate` checks them once when they arrive;
 //! `compare` and `keys` give them MongoDB's order, as a comparison and as bytes, `key_types` takes
-//! values back from such bytes; `path` walks dotted names; `decimal` and `number` compute; `ejson` reads and prints text; `random` has
+//! values back from such bytes; `path` walks dotted names; `double`, `decimal` and `number` compute; `ejson` reads and prints text; `random` has
 //! what must not be guessed; `error` and `codes` hold the one error that clients see. Nothing here knows queries, files or sockets.
 
 pub mod codes;
 pub mod collation;
 pub mod compare;
 pub mod decimal;
+mod double;
 pub mod ejson;
 pub mod error;
 pub mod key_types;

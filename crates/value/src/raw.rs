@@ -476,7 +476,7 @@ impl<'a> Val<'a> {
         match self {
             Val::Int32(n) => Some(i64::from(n)),
             Val::Int64(n) => Some(n),
-            Val::Double(n) => crate::number::double_to_i64_exact(n),
+            Val::Double(n) => crate::double::double_to_i64_exact(n),
             Val::Decimal(n) => n.to_i64_exact(),
             _ => None,
         }

@@ -489,7 +489,12 @@ fn derive(
     if pattern.phase == Phase::Clearing {
         let bound = txn.catalog.get(db, &pattern.target).and_then(|c| c.patterns.clone());
         let bound = bound.unwrap_or_default();
-        return clearing::clear(pattern, &bound, &mut TransactionDocuments::new(txn, db), doc);
+        return clearing::clear(
+            pattern,
+            &bound.targets,
+            &mut TransactionDocuments::new(txn, db),
+            doc,
+        );
     }
     let mut documents = TransactionDocuments::new(txn, db);
     let image = pattern.kind.derive(pattern, &mut documents, doc).map_err(named)?;

@@ -254,7 +254,8 @@ pub fn replayed_image(
     let Some(bound) = &collection.patterns else { return Ok(image) };
     for pattern in bound.targets.iter().filter(|p| p.phase == Phase::Clearing) {
         let mut documents = TransactionDocuments::new(txn, &collection.db);
-        image = clearing::stripped(pattern, bound, &mut documents, Some(old), image.as_doc())?;
+        image =
+            clearing::stripped(pattern, &bound.targets, &mut documents, Some(old), image.as_doc())?;
     }
     Ok(image)
 }

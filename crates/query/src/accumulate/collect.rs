@@ -1,7 +1,7 @@
 //! Accumulators that gather: arrays, sets, merged documents.
 
-use crate::expr::show::show;
 use crate::key_table::{Insertion, KeyTable};
+use crate::show::show;
 use hashbrown::HashMap;
 use std::sync::Arc;
 use value::writer::{close, open, write_index, write_value};

@@ -6,21 +6,20 @@
 //! `partial` saves states and unites them.
 
 mod collect;
-pub(crate) mod numeric;
 mod order;
 mod partial;
-pub(crate) mod percentile;
 
 use crate::ParseContext;
-use crate::expr::show::show;
+use crate::expr::number::check_count;
+pub use crate::expr::percentile::rank_of;
+use crate::expr::percentile::{self, Percentiles};
 use crate::expr::{Env, Expr};
+use crate::show::show;
 use crate::sort::SortSpec;
+use crate::sums::{Deviation, Sum};
 use bumpalo::Bump;
 use collect::{Concat, Distinct, Merge, Push, Set};
-use numeric::{Deviation, Sum};
 use order::{Edge, Extreme, Ranked};
-use percentile::Percentiles;
-pub use percentile::rank_of;
 use std::sync::Arc;
 use value::{Code, Collation, Error, RawDoc, Result, Val};
 
@@ -466,30 +465,6 @@ fn unary<'v>(name: &str, operand: Val<'v>) -> Result<Val<'v>> {
     Ok(operand)
 }
 
-/// The number of values to keep.
-pub(crate) fn check_count(value: Val<'_>) -> Result<usize> {
-    if !value.is_number() {
-        return Err(Error::new(
-            Code(5787902),
-            format!("Value for 'n' must be of integral type, but found {}", show(value)),
-        ));
-    }
-    crate::expr::number::refuse_nan(value)?;
-    let Some(count) = value.as_i64_exact() else {
-        return Err(Error::new(
-            Code(5787903),
-            format!("Value for 'n' must be of integral type, but found {}", show(value)),
-        ));
-    };
-    match usize::try_from(count) {
-        Ok(count) if count > 0 => Ok(count),
-        _ => Err(Error::new(
-            Code(5787908),
-            format!("'n' must be greater than 0, found {}", show(value)),
-        )),
-    }
-}
-
 /// The state of one accumulator of one group.
 #[derive(Debug)]
 pub struct Accumulator {
@@ -669,7 +644,7 @@ fn count(n: usize) -> Val<'static> {
 
 /// Copies a value into the arena.
 fn copy<'a>(value: Val<'_>, env: &Env<'a>) -> Result<Val<'a>> {
-    Ok(crate::expr::copy_into(value, env.arena()))
+    Ok(crate::path_values::copy_into(value, env.arena()))
 }
 
 fn array<'a, 'v>(values: impl Iterator<Item = Val<'v>>, env: &Env<'a>) -> Result<Val<'a>> {

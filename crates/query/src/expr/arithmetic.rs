@@ -2,9 +2,9 @@
 
 use super::number::{self, checked_mul, checked_sub, to_decimal, to_double};
 use super::operator::{MANY, Operator};
-use super::show::show;
 use super::{Call, Env};
-use crate::accumulate::numeric::Sum;
+use crate::show::show;
+use crate::sums::Sum;
 use value::{Code, Decimal128, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[

@@ -5,8 +5,8 @@ use super::arithmetic::pair;
 use super::binary::{self, ConvertOptions, FORMATS};
 use super::operator::Operator;
 use super::parse::Parser;
-use super::show::show;
 use super::{Call, Env, Node, date, json, number};
+use crate::show::{double_text, show};
 use std::borrow::Cow;
 use value::{Code, Decimal128, Error, ObjectId, Result, Type, Val};
 
@@ -112,7 +112,7 @@ pub(super) fn coerce_to_text(value: Val<'_>) -> Result<Cow<'_, str>> {
         // Other than `$toString`, with small letters.
         Val::Double(n) if n.is_nan() => Cow::Borrowed("nan"),
         Val::Double(n) if n.is_infinite() => Cow::Borrowed(if n > 0.0 { "inf" } else { "-inf" }),
-        Val::Double(n) => Cow::Owned(number::double_text(n)),
+        Val::Double(n) => Cow::Owned(double_text(n)),
         Val::Decimal(n) => Cow::Owned(n.to_string()),
         Val::DateTime(ms) => Cow::Owned(date::iso_text(ms)?),
         Val::Timestamp(t) => Cow::Owned(date::timestamp_text(t)),
@@ -490,7 +490,7 @@ fn plain_text(value: Val<'_>, manner: ConvertOptions<'_>, env: &Env<'_>) -> Resu
     Ok(match value {
         Val::Bool(b) => b.to_string(),
         Val::ObjectId(id) => id.to_string(),
-        Val::Double(n) => number::double_text(n),
+        Val::Double(n) => double_text(n),
         Val::Int32(_) | Val::Int64(_) | Val::Decimal(_) | Val::DateTime(_) => {
             coerce_to_text(value)?.into_owned()
         }

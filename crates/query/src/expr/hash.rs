@@ -5,7 +5,7 @@ use super::Env;
 use super::arithmetic::pair;
 use super::digest::{self, md5};
 use super::operator::{Operator, Parameter, required};
-use super::show::show;
+use crate::show::show;
 use value::writer::write_value;
 use value::{Error, RawDoc, Result, Val};
 

@@ -5,7 +5,8 @@
 
 use super::operator::Operator;
 use super::parse::Parser;
-use super::{Call, Env, Node, copy_into};
+use super::{Call, Env, Node};
+use crate::path_values::copy_into;
 use value::ejson::{self, Format};
 use value::{Code, DocBuf, Error, OwnedVal, Result, Val, Writer};
 

@@ -20,11 +20,10 @@ pub(crate) mod number;
 mod object;
 mod operator;
 mod parse;
+pub(crate) mod percentile;
 mod set;
-pub(crate) mod show;
 mod slotted;
 pub use digest::Md5;
-pub use show::show_doc;
 mod statistics;
 mod string;
 mod trig;
@@ -36,15 +35,17 @@ pub use hash::hashed_key;
 pub use operator::{is_deterministic, operators};
 pub use parse::check_variable_name;
 
+pub use crate::show::show_doc;
+
 use crate::ParseContext;
 use crate::deferred::ValueSlot;
 use crate::interrupt;
+use crate::path_values::{path_in, path_in_doc};
 use crate::regex::Regex;
-use bumpalo::Bump;
 use operator::{Eval, Operator};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use value::{Collation, OwnedVal, RawDoc, Result, Val};
+use value::{Collation, OwnedVal, Result, Val};
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
@@ -183,8 +184,8 @@ impl Node {
                 path => Ok(path_in_doc(env.root(), path, env.arena())),
             },
             Node::Slot(at) => Ok(env.slot(*at)),
-            Node::Variable { slot, path } => Ok(path_in(env.variable(*slot), path, env)),
-            Node::DeferredVariable { place, path } => Ok(place.get(path, env)),
+            Node::Variable { slot, path } => Ok(path_in(env.variable(*slot), path, env.arena())),
+            Node::DeferredVariable { place, path } => Ok(place.get(path, env.arena())),
             Node::Document(fields) => eval_document(fields, env),
             Node::Array(elements) => eval_array(elements, env),
             Node::Call(call) => {
@@ -273,82 +274,4 @@ fn eval_array<'a>(elements: &'a [Node], env: &Env<'a>) -> Result<Val<'a>> {
         values.push(node.eval(env)?);
     }
     env.array(values.iter().copied())
-}
-
-/// What a path means from a value: documents are stepped into, arrays through, all else is missing.
-pub(crate) fn path_in<'a>(value: Val<'a>, path: &[Box<str>], env: &Env<'a>) -> Val<'a> {
-    match (path, value) {
-        ([], value) => value,
-        (path, Val::Document(doc)) => path_in_doc(doc, path, env.arena()),
-        (path, Val::Array(array)) => path_through_array(array, path, env.arena()),
-        _ => Val::Missing,
-    }
-}
-
-fn path_in_doc<'a>(doc: RawDoc<'a>, path: &[Box<str>], arena: &'a Bump) -> Val<'a> {
-    let mut doc = doc;
-    let mut path = path;
-    while let Some((name, rest)) = path.split_first() {
-        let Some(found) = doc.find(name) else { return Val::Missing };
-        if rest.is_empty() {
-            return found.get();
-        }
-        if let Some(next) = found.as_doc() {
-            doc = next;
-            path = rest;
-        } else if let Some(array) = found.as_array() {
-            return path_through_array(array, rest, arena);
-        } else {
-            return Val::Missing;
-        }
-    }
-    Val::Document(doc)
-}
-
-/// A path through an array gives the array of what it means in each document element.
-pub(crate) fn path_through_array<'a>(
-    array: RawDoc<'a>,
-    path: &[Box<str>],
-    arena: &'a Bump,
-) -> Val<'a> {
-    let found = array
-        .iter()
-        .filter_map(|(_, element)| element.as_doc())
-        .map(|doc| path_in_doc(doc, path, arena))
-        .filter(|value| !value.is_missing());
-    // Parts of the document: they cannot be much larger than that, so the size is not checked.
-    let mut bytes = Vec::with_capacity(64);
-    value::writer::write_array(&mut bytes, |writer| found.for_each(|value| writer.push(value)));
-    Val::Array(RawDoc::new(arena.alloc_slice_copy(&bytes)))
-}
-
-/// Copies a value into an arena.
-pub(crate) fn copy_into<'a>(value: Val<'_>, arena: &'a Bump) -> Val<'a> {
-    let doc = |doc: RawDoc<'_>| RawDoc::new(arena.alloc_slice_copy(doc.bytes()) as &'a [u8]);
-    match value {
-        Val::Missing => Val::Missing,
-        Val::MinKey => Val::MinKey,
-        Val::Undefined => Val::Undefined,
-        Val::Null => Val::Null,
-        Val::Bool(b) => Val::Bool(b),
-        Val::Int32(n) => Val::Int32(n),
-        Val::Int64(n) => Val::Int64(n),
-        Val::Double(n) => Val::Double(n),
-        Val::Decimal(n) => Val::Decimal(n),
-        Val::String(text) => Val::String(arena.alloc_str(text)),
-        Val::Symbol(text) => Val::Symbol(arena.alloc_str(text)),
-        Val::Document(inner) => Val::Document(doc(inner)),
-        Val::Array(inner) => Val::Array(doc(inner)),
-        Val::Binary(subtype, bytes) => Val::Binary(subtype, arena.alloc_slice_copy(bytes)),
-        Val::ObjectId(id) => Val::ObjectId(id),
-        Val::DateTime(ms) => Val::DateTime(ms),
-        Val::Timestamp(t) => Val::Timestamp(t),
-        Val::Regex(pattern, options) => {
-            Val::Regex(arena.alloc_str(pattern), arena.alloc_str(options))
-        }
-        Val::DbPointer(namespace, id) => Val::DbPointer(arena.alloc_str(namespace), id),
-        Val::Code(code) => Val::Code(arena.alloc_str(code)),
-        Val::CodeWithScope(code, scope) => Val::CodeWithScope(arena.alloc_str(code), doc(scope)),
-        Val::MaxKey => Val::MaxKey,
-    }
 }

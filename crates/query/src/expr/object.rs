@@ -3,8 +3,8 @@
 use super::arithmetic::pair;
 use super::operator::{MANY, Operator};
 use super::parse::Parser;
-use super::show::show;
 use super::{Call, Env, Node};
+use crate::show::show;
 use value::{Code, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[

@@ -1,9 +1,9 @@
 //! From what the client wrote to a tree: literals, `"$paths"`, `"$$variables"`, documents, arrays
 //! and operators.
 
-use super::show::show;
 use super::{Node, operator};
 use crate::ParseContext;
+use crate::show::show;
 use value::{Code, Error, OwnedVal, Result, Val};
 
 /// Compiles expressions; knows which variables are bound where it stands.
@@ -190,7 +190,7 @@ impl<'p> Parser<'p> {
         };
         let arena = bumpalo::Bump::new();
         let env = super::Env::new(value::RawDoc::empty(), &arena);
-        Ok(Node::Constant(OwnedVal::new(super::path_in(constant, &path, &env))))
+        Ok(Node::Constant(OwnedVal::new(crate::path_values::path_in(constant, &path, env.arena()))))
     }
 
     fn lookup(&self, name: &str) -> Option<usize> {

@@ -1,13 +1,14 @@
 //! Accumulators as expressions: `$sum`, `$avg`, `$min`, `$max`, deviations, percentiles, and the
 //! first, last, smallest and largest n.
 
+use super::number::check_count;
 use super::operator::{MANY, Operator};
 use super::parse::Parser;
-use super::show::show;
+use super::percentile;
 use super::{Call, Env, Node};
-use crate::accumulate::numeric::{Deviation, Sum};
-use crate::accumulate::{check_count, percentile};
 use crate::interrupt;
+use crate::show::show;
+use crate::sums::{Deviation, Sum};
 use value::{Code, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[

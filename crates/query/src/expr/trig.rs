@@ -4,7 +4,7 @@ use super::Env;
 use super::arithmetic::{numeric, pair};
 use super::number::{to_decimal, to_double};
 use super::operator::Operator;
-use super::show::show;
+use crate::show::show;
 use value::{Code, Decimal128, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[

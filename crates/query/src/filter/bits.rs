@@ -3,7 +3,7 @@
 
 use super::node::{Bits, BitsPredicate};
 use super::operators::non_negative;
-use crate::expr::show::show;
+use crate::show::show;
 use value::{Error, Result, Val};
 
 /// Reads the mask.

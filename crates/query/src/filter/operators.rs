@@ -4,9 +4,9 @@ use super::bits;
 use super::node::{BitsPredicate, Test};
 use super::parse::{Nesting, Parser, is_operators, top_operator};
 use super::types::TypeSet;
-use crate::expr::show::show;
 use crate::geo::{Geo, GeoPredicate, Near};
 use crate::regex::Regex;
+use crate::show::show;
 use value::compare::{compare, equal};
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
 

@@ -4,7 +4,7 @@ use super::plane::PlaneShape;
 use super::shape::{self, Parsed, Stored};
 use super::sphere::{self, Geometry, UnitVector};
 use super::{EARTH_RADIUS_M, Point};
-use crate::expr::show::show;
+use crate::show::show;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
 
 /// The two predicates on a region.

@@ -2,7 +2,7 @@
 
 use super::sphere::{self, BadRing, Geometry, Line, Polygon, Ring, UnitVector};
 use super::{Point, plane};
-use crate::expr::show::show;
+use crate::show::show;
 use value::{Error, RawDoc, Result, Val};
 
 /// Deepest nesting of geometry collections.

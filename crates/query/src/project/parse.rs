@@ -4,8 +4,8 @@ use super::tree::{Action, Kind, Slice, Tree};
 use super::{Mode, Projection, field_path};
 use crate::ParseContext;
 use crate::expr::Expr;
-use crate::expr::show::show;
 use crate::filter::Test;
+use crate::show::show;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 impl Projection {

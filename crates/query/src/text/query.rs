@@ -3,7 +3,7 @@
 use super::Language;
 use super::spec::TextSpec;
 use super::token::{Sensitivity, Terms, fold, words};
-use crate::expr::show::show;
+use crate::show::show;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use value::{Code, Error, RawDoc, Result, Val};

@@ -2,9 +2,9 @@
 
 use super::modifier::{ModifierContext, nesting, wrap};
 use crate::ParseContext;
-use crate::expr::show::show;
 use crate::filter::Filter;
 use crate::interrupt;
+use crate::show::show;
 use hashbrown::HashSet;
 use std::cmp::Ordering;
 use value::compare::compare_with;

@@ -22,7 +22,7 @@ pub use modifier::operators;
 pub use series::Series;
 
 use crate::ParseContext;
-use crate::expr::show::show;
+use crate::show::show;
 use bumpalo::Bump;
 use modifier::Modifiers;
 use pipeline::Pipeline;

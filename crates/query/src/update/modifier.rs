@@ -7,7 +7,7 @@ use super::rename::Rename;
 use super::tree::{Tree, identifier};
 use crate::ParseContext;
 use crate::expr::number;
-use crate::expr::show::{show, show_doc};
+use crate::show::{show, show_doc};
 use std::cell::Cell;
 use std::sync::Arc;
 use value::compare::compare_with;

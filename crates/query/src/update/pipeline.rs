@@ -1,9 +1,9 @@
 //! Updates that are pipelines: the stages that make one document from one document.
 
 use crate::ParseContext;
-use crate::expr::show::{show, show_doc};
 use crate::expr::{Env, Expr};
 use crate::project::{Mode, Projection};
+use crate::show::{show, show_doc};
 use bumpalo::Bump;
 use value::{Code, Error, RawDoc, Result, Val};
 

@@ -1,6 +1,6 @@
 //! `$rename`: where the value comes from and goes to, both ways outside of arrays.
 
-use crate::expr::show::show;
+use crate::show::show;
 use value::{Code, Error, RawDoc, RawVal, Result};
 
 /// One rename.

@@ -2,7 +2,7 @@
 
 use super::modifier::{Modifier, ModifierContext, Modifiers};
 use super::tree::{Tree, part_order};
-use crate::expr::show::show;
+use crate::show::show;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use value::raw::same_name;

@@ -3,7 +3,7 @@
 use super::arithmetic::strip_zeros;
 use super::wide::Wide;
 use super::{Decimal128, Intermediate, Parts, round};
-use crate::number;
+use crate::double;
 use std::cmp::Ordering;
 
 /// Holds any finite double times the power of ten that brings 40 digits before the point, and the
@@ -164,7 +164,7 @@ impl Decimal128 {
         let (near, exact) = self.to_f64_truncated();
         // Nothing lies between a truncated value and the decimal, so a tie is decided by what was
         // cut off, which points away from zero.
-        number::compare_f64(near, double).then_with(|| match (exact, self.is_negative()) {
+        double::compare_f64(near, double).then_with(|| match (exact, self.is_negative()) {
             (true, _) => Ordering::Equal,
             (false, false) => Ordering::Greater,
             (false, true) => Ordering::Less,

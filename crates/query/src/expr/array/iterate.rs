@@ -3,10 +3,10 @@
 use super::super::number::to_i32_exact;
 use super::super::operator::Operator;
 use super::super::parse::{Parser, check_variable_name};
-use super::super::show::show;
 use super::super::{Call, Env, Node};
 use super::{input_array, raw_array};
 use crate::interrupt;
+use crate::show::show;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
 
 /// The named operands, undecoded, with `None` for those left out.
@@ -197,5 +197,5 @@ pub(super) fn reduce<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
         value = next;
         scratch.reset();
     }
-    Ok(super::super::copy_into(value.get(), env.arena()))
+    Ok(crate::path_values::copy_into(value.get(), env.arena()))
 }

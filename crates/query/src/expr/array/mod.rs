@@ -9,9 +9,9 @@ mod zip;
 use super::arithmetic::pair;
 use super::number::to_i32_exact;
 use super::operator::{MANY, Operator};
-use super::show::show;
 use super::{Call, Env};
 use crate::interrupt;
+use crate::show::show;
 use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[

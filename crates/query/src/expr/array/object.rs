@@ -2,7 +2,7 @@
 
 use super::super::Env;
 use super::super::arithmetic::pair;
-use super::super::show::show;
+use crate::show::show;
 use value::{Code, Error, RawDoc, Result, Val};
 
 pub(super) fn array_to_object<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {

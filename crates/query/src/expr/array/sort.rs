@@ -3,9 +3,10 @@
 
 use super::super::operator::Operator;
 use super::super::parse::Parser;
-use super::super::{Call, Env, Node, path_in};
+use super::super::{Call, Env, Node};
 use super::{input_array, raw_array};
 use crate::interrupt;
+use crate::path_values::path_in;
 use std::cmp::Ordering;
 use value::{Code, Error, RawVal, Result, Val};
 
@@ -95,7 +96,7 @@ pub(super) fn sort_array<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
 
 /// The ends of an ordered array must have one.
 fn elements<'a>(call: &'a Call, env: &Env<'a>) -> Result<(Vec<RawVal<'a>>, usize)> {
-    let count = crate::accumulate::check_count(call.argument(1, env)?)?;
+    let count = crate::expr::number::check_count(call.argument(1, env)?)?;
     match sorted(call, env)? {
         Some(elements) => Ok((elements, count)),
         None => Err(Error::new(Code(5788200), "Input must be an array")),
@@ -147,7 +148,7 @@ fn sorted<'a>(call: &'a Call, env: &Env<'a>) -> Result<Option<Vec<RawVal<'a>>>> 
     for (_, element) in array {
         let key = |(path, _): &(Vec<Box<str>>, Option<Val<'_>>)| {
             // Only documents have fields: arrays inside of the array do not.
-            match element.as_doc().map(|doc| path_in(Val::Document(doc), path, env)) {
+            match element.as_doc().map(|doc| path_in(Val::Document(doc), path, env.arena())) {
                 None | Some(Val::Missing) => Val::Null,
                 Some(value) => value,
             }

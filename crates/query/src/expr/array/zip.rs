@@ -2,9 +2,9 @@
 
 use super::super::operator::Operator;
 use super::super::parse::Parser;
-use super::super::show::show;
 use super::super::{Env, Node};
 use crate::interrupt;
+use crate::show::show;
 use value::{Code, Error, RawDoc, Result, Val};
 
 /// Arguments are the longest-length flag, the number of inputs, the inputs, the defaults.

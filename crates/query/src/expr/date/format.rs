@@ -1,10 +1,10 @@
 //! Dates as text: ISO 8601 and `$dateToString` with its format specifiers.
 
 use super::super::Env;
-use super::super::show::show;
 use super::civil::Civil;
 use super::zone::Zone;
 use super::{MINUTE, at, coerce};
+use crate::show::show;
 use std::fmt::Write as _;
 use value::{Code, Error, Result, Val};
 

@@ -3,11 +3,11 @@
 use super::super::conditional::or_null;
 use super::super::operator::Operator;
 use super::super::parse::Parser;
-use super::super::show::{show, show_doc};
 use super::super::{Env, Node};
 use super::civil::{Civil, days, iso_days};
 use super::zone::Zone;
 use super::{DAY, HOUR, MINUTE, SECOND, at, coerce, out_of_range};
+use crate::show::{show, show_doc};
 use value::{Code, Error, Result, Val};
 
 /// `{$year: date}`, `{$year: [date]}` or `{$year: {date: .., timezone: ..}}`.

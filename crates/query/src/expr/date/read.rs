@@ -3,12 +3,12 @@
 use super::super::conditional::or_null;
 use super::super::operator::Operator;
 use super::super::parse::Parser;
-use super::super::show::show;
 use super::super::{Call, Env, Node};
 use super::civil::{days, from_days, iso_days, month_length};
 use super::format::{MONTHS, check_format};
 use super::zone::{Zone, parse_offset};
 use super::{DAY, HOUR, MINUTE, SECOND};
+use crate::show::show;
 use value::{Code, Error, Result, Val};
 
 /// Arguments are dateString, format, timezone, onNull, and onError if there is one.

@@ -1,10 +1,10 @@
 //! Dates counted in units: `$dateAdd`, `$dateSubtract`, `$dateDiff`, `$dateTrunc`.
 
 use super::super::Env;
-use super::super::show::show;
 use super::civil::{Civil, days, month_length, weekday};
 use super::zone::Zone;
 use super::{DAY, HOUR, MINUTE, SECOND, at, milliseconds, out_of_range};
+use crate::show::show;
 use value::{Code, Error, Result, Val};
 
 /// A unit of time.

@@ -10,7 +10,7 @@ use super::array::search_bound;
 use super::convert;
 use super::number::to_double;
 use super::operator::{MANY, Operator, optional, required};
-use super::show::show;
+use crate::show::show;
 use value::{Code, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[

@@ -3,7 +3,7 @@
 use super::super::Env;
 use super::super::arithmetic::pair;
 use super::super::convert::coerce_to_text;
-use super::super::show::show;
+use crate::show::show;
 use hashbrown::HashSet;
 use std::cmp::Ordering;
 use value::{Code, Error, Result, Val};

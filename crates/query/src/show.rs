@@ -18,6 +18,7 @@ pub(crate) fn show(value: Val<'_>) -> String {
 }
 
 /// A document as messages show it.
+#[must_use]
 pub fn show_doc(doc: RawDoc<'_>) -> String {
     show(Val::Document(doc))
 }
@@ -35,7 +36,7 @@ fn write(out: &mut String, value: Val<'_>) {
         Val::Int32(n) => write!(out, "{n}"),
         Val::Int64(n) => write!(out, "{n}"),
         Val::Double(n) if n.fract() == 0.0 && n.abs() < 1e15 => write!(out, "{n:.1}"),
-        Val::Double(n) => write!(out, "{}", super::number::double_text(n)),
+        Val::Double(n) => write!(out, "{}", double_text(n)),
         Val::Decimal(n) => write!(out, "{n}"),
         Val::String(text) | Val::Symbol(text) => write!(out, "\"{text}\""),
         Val::ObjectId(id) => write!(out, "ObjectId('{id}')"),
@@ -69,4 +70,46 @@ fn write(out: &mut String, value: Val<'_>) {
         }
     };
     debug_assert!(result.is_ok(), "writing into a string cannot fail");
+}
+
+/// A double as text, as MongoDB prints it: shortest form, exponents outside 1e-5..1e16.
+pub(crate) fn double_text(n: f64) -> String {
+    if n.is_nan() {
+        return "NaN".into();
+    }
+    if n.is_infinite() {
+        return if n > 0.0 { "Infinity".into() } else { "-Infinity".into() };
+    }
+    if n == 0.0 {
+        return if n.is_sign_negative() { "-0".into() } else { "0".into() };
+    }
+    let text = format!("{n:e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        return format!("{n}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_print_without_loss() {
+        for (n, text) in [
+            (1.0, "1"),
+            (1.5, "1.5"),
+            (-0.0, "-0"),
+            (1e20, "1e+20"),
+            (1e-7, "1e-07"),
+            (1_234_567.891, "1234567.891"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(double_text(n), text);
+        }
+    }
 }

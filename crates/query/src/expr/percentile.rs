@@ -1,8 +1,8 @@
 //! `$percentile` and `$median`: values at ranks of the sorted numbers.
 
+use super::Expr;
 use crate::ParseContext;
-use crate::expr::Expr;
-use crate::expr::show::show;
+use crate::show::show;
 use value::{Code, Error, Result, Val};
 
 /// The numbers of a group and the ranks that are wanted.
@@ -34,12 +34,12 @@ impl Percentiles {
     }
 
     /// Writes everything that `absorb` needs.
-    pub(super) fn save(&self, out: &mut value::writer::ArrayWriter<'_>) {
+    pub(crate) fn save(&self, out: &mut value::writer::ArrayWriter<'_>) {
         self.numbers.iter().for_each(|n| out.push(Val::Double(*n)));
     }
 
     /// Adds what another one saved.
-    pub(super) fn absorb(&mut self, saved: value::RawDoc<'_>) {
+    pub(crate) fn absorb(&mut self, saved: value::RawDoc<'_>) {
         saved.iter().for_each(|(_, number)| self.add(number.get()));
     }
 

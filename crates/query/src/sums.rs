@@ -63,7 +63,7 @@ impl Sum {
     }
 
     /// Writes everything that `absorb` needs.
-    pub(super) fn save(&self, out: &mut ArrayWriter<'_>) {
+    pub(crate) fn save(&self, out: &mut ArrayWriter<'_>) {
         out.push(Val::Int64(self.whole.high));
         out.push(Val::Int64(self.whole.low as i64));
         let (small, large, special) = self.doubles.parts();
@@ -78,7 +78,7 @@ impl Sum {
     }
 
     /// Adds what another sum saved.
-    pub(super) fn absorb(&mut self, saved: RawDoc<'_>) {
+    pub(crate) fn absorb(&mut self, saved: RawDoc<'_>) {
         let mut parts = saved.iter().map(|(_, part)| part.get());
         let mut whole = || parts.next().and_then(Val::as_i64_exact).unwrap_or(0);
         let (high, low) = (whole(), whole());
@@ -183,14 +183,14 @@ impl Deviation {
     }
 
     /// Writes everything that `absorb` needs.
-    pub(super) fn save(&self, out: &mut ArrayWriter<'_>) {
+    pub(crate) fn save(&self, out: &mut ArrayWriter<'_>) {
         out.push(Val::Int64(self.count as i64));
         out.push(Val::Double(self.mean));
         out.push(Val::Double(self.squares));
     }
 
     /// Adds what another deviation saved, as if its numbers came behind these.
-    pub(super) fn absorb(&mut self, saved: RawDoc<'_>) {
+    pub(crate) fn absorb(&mut self, saved: RawDoc<'_>) {
         let mut parts = saved.iter().map(|(_, part)| part.get());
         let count = parts.next().and_then(Val::as_i64_exact).unwrap_or(0) as u64;
         let mean = parts.next().and_then(Val::as_f64).unwrap_or(0.0);
