@@ -18,6 +18,13 @@ pub fn now_timestamp() -> u64 {
     ((now_ms() / 1000) as u64) << 32 | 1
 }
 
+/// The current second as a timestamp with a counter that no earlier call returned.
+#[must_use]
+pub fn unique_timestamp() -> u64 {
+    static LAST: Clock = Clock(AtomicU64::new(0));
+    LAST.reserve(1)
+}
+
 /// The clock.
 pub struct Clock(AtomicU64);
 

@@ -110,6 +110,13 @@ impl Cursor {
         }
     }
 
+    /// Whether this is a tailable cursor on an empty collection, which is closed at once, as in
+    /// MongoDB.
+    #[must_use]
+    pub fn tails_nothing(&self) -> bool {
+        matches!(&self.source, Source::Tail(tail) if tail.collection.counters.documents() == 0)
+    }
+
     /// Whether `getMore` waits when there are no documents.
     #[must_use]
     pub fn waits(&self) -> bool {

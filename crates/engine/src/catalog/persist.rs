@@ -10,7 +10,7 @@ use query::filter::Filter;
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use store::{Direction, Snapshot, Space};
 use value::collation::CollationSource;
 use value::path::Path;
@@ -146,7 +146,7 @@ pub struct Loaded {
 /// When the store fails or a record is damaged.
 pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
     let mut counters: HashMap<u32, [u64; 3]> = HashMap::new();
-    let mut multikey: HashMap<u32, u32> = HashMap::new();
+    let mut multikey: HashMap<u32, u64> = HashMap::new();
     let mut records: Vec<(u32, DocBuf)> = Vec::new();
     let mut next_id = 1;
     let mut found_patterns: Vec<(String, Pattern)> = Vec::new();
@@ -169,8 +169,8 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
                 counters.insert(id, fields);
             }
             MULTIKEY => {
-                let bits = u32::from_be_bytes(*value.first_chunk().ok_or_else(damaged)?);
-                multikey.insert(id, bits);
+                multikey
+                    .insert(id, crate::index_keys::multikey::decode(value).ok_or_else(damaged)?);
             }
             NEXT_ID => next_id = u32::from_be_bytes(*value.first_chunk().ok_or_else(damaged)?),
             BUILD => {}
@@ -203,7 +203,7 @@ fn decode(
     id: u32,
     record: RawDoc<'_>,
     counters: Counters,
-    multikey: &HashMap<u32, u32>,
+    multikey: &HashMap<u32, u64>,
 ) -> Result<Collection> {
     let damaged = || Error::internal("the catalog holds a collection that is not understood");
     let text = |name| record.get(name).and_then(Val::as_str).ok_or_else(damaged);
@@ -285,7 +285,7 @@ pub fn index_from_spec(
     id: u32,
     spec: RawDoc<'_>,
     state: IndexState,
-    multikey: u32,
+    multikey: u64,
 ) -> Result<Index> {
     let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
     let flag = |name| spec.get(name).is_some_and(Val::truthy);
@@ -322,7 +322,7 @@ pub fn index_from_spec(
         sparse: flag("sparse"),
         hidden: flag("hidden"),
         state,
-        multikey: Arc::new(AtomicU32::new(multikey)),
+        multikey: Arc::new(AtomicU64::new(multikey)),
         typed: true,
         uses: Arc::default(),
     })

@@ -43,9 +43,14 @@ pub(super) fn source(context: &Context<'_>) -> Result<Arc<Collection>> {
     }
 }
 
-pub(super) fn options(size: i64) -> DocBuf {
+pub(super) fn options(source: &Collection, size: i64) -> DocBuf {
     DocBuf::build(|out| {
         out.bool("capped", true).count("size", u64::try_from(size).unwrap_or(0));
+        for (name, value) in source.options.as_doc() {
+            if !matches!(name, "capped" | "size" | "clusteredIndex") {
+                out.raw(name, value);
+            }
+        }
     })
 }
 

@@ -22,7 +22,7 @@ pub(super) fn run(
         change_stream::parse(&context.engine.data, context.db, name, specification)?;
     check_read_concern(context)?;
     let (rest, split) = change_stream::rest_of(pipeline)?;
-    let constants = Constants::new(context)?;
+    let constants = Constants::of_change_stream(context)?;
     let scope = aggregate::scope(context);
     let stage_context = StageContext::new(constants.context(), &scope, context.db);
     let parsed = stages::parse(rest.as_doc(), &stage_context)?;

@@ -40,7 +40,7 @@ fn clone(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 ),
             ));
         }
-        change::create(&engine.data.ids, catalog, batch, context.db, to, options(size))
+        change::create(&engine.data.ids, catalog, batch, context.db, to, options(&source, size))
     })?;
     let copied = copy(engine, context.op, &source, &engine.data.store.snapshot(), &made);
     if copied.is_err() {

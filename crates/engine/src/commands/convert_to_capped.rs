@@ -36,7 +36,14 @@ fn convert(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         let name = format!("{TEMPORARY}{:016x}", value::random::u64());
         let made = engine.data.change_catalog(|catalog, batch| {
-            change::create(&engine.data.ids, catalog, batch, context.db, &name, options(size))
+            change::create(
+                &engine.data.ids,
+                catalog,
+                batch,
+                context.db,
+                &name,
+                options(&source, size),
+            )
         })?;
         let snapshot = engine.data.store.snapshot();
         let done = copy(engine, context.op, &source, &snapshot, &made)

@@ -336,7 +336,8 @@ pub(super) fn first_batch(
     metrics::add(&engine.observed.metrics.documents_examined, examined.documents);
     metrics::add(&engine.observed.metrics.documents_returned, cursor.returned);
     context.op.add_cost(examined, cursor.returned);
-    let keep = !single_batch && (end == BatchEnd::More || cursor.is_tailable());
+    let open = end == BatchEnd::More || cursor.is_tailable();
+    let keep = !single_batch && open && !cursor.tails_nothing();
     let id = if keep { engine.service.cursors.new_id() } else { 0 };
     out.i64("id", id);
     out.str("ns", &cursor.namespace);

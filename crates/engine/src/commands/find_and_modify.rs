@@ -8,7 +8,8 @@ use super::statements::statement_id;
 use super::update::array_filters;
 use super::{Command, Context};
 use crate::access::Authorization;
-use crate::exec::{modify, write};
+use crate::exec::modify::{self, Chosen};
+use crate::exec::write;
 use crate::metrics;
 use crate::records::create_collection::ensure_collection;
 use crate::session::{Done, Retryable};
@@ -166,7 +167,7 @@ impl FindAndModify<'_> {
             (None, Some(chosen)) => {
                 let doc = RawDoc::new(&chosen.doc);
                 write::delete(txn, &collection, &chosen.record, doc)?;
-                self.reply(1, None, Some(doc), chosen.position)?
+                self.reply(1, None, Some(doc), Some(&chosen))?
             }
             (Some(update), Some(chosen)) => {
                 let mut once = Series::new(update);
@@ -178,7 +179,7 @@ impl FindAndModify<'_> {
                     Some(new) if self.new => new.as_doc(),
                     _ => old,
                 };
-                self.reply(1, Some(Val::Missing), Some(value), chosen.position)?
+                self.reply(1, Some(Val::Missing), Some(value), Some(&chosen))?
             }
             (Some(update), None) if self.upsert => {
                 let doc = modify::upsert(txn, &collection, update, &self.target, self.bypass)
@@ -197,20 +198,32 @@ impl FindAndModify<'_> {
     }
 
     /// Writes the reply. `upserted` is set for updates: the new `_id`, or missing when none was
-    /// inserted.
+    /// inserted. `matched` is the document that the filter selected.
     fn reply(
         &self,
         n: i32,
         upserted: Option<Val<'_>>,
         doc: Option<RawDoc<'_>>,
-        position: Option<usize>,
+        matched: Option<&Chosen>,
     ) -> Result<DocBuf> {
         let mut projected = Vec::new();
         let value = match (doc, &self.projection) {
             (None, _) => Val::Null,
             (Some(doc), None) => Val::Document(doc),
             (Some(doc), Some(projection)) => {
-                projection.apply(doc, position, &Bump::new(), &mut projected)?;
+                let position = matched.and_then(|chosen| chosen.position);
+                let arena = Bump::new();
+                match (self.target.filter.text(), matched) {
+                    (Some(text), Some(chosen)) => {
+                        let score = text.score(RawDoc::new(&chosen.doc));
+                        let meta = DocBuf::build(|out| {
+                            out.f64("textScore", score);
+                        });
+                        let meta = meta.as_doc();
+                        projection.apply_with_meta(doc, meta, position, &arena, &mut projected)?;
+                    }
+                    _ => projection.apply(doc, position, &arena, &mut projected)?,
+                }
                 Val::Document(RawDoc::new(&projected))
             }
         };

@@ -110,6 +110,13 @@ impl<'a> Insert<'a> {
         let engine = context.engine;
         let prepared: Vec<Result<Cow<'_, [u8]>>> =
             chunk.iter().map(|doc| write::prepare(*doc)).collect();
+        if let Some(refused) = self.all_refused(context, from, &prepared) {
+            self.errors.extend(refused);
+            if context.op.is_in_transaction() {
+                context.op.fail_transaction();
+            }
+            return Ok(!self.ordered && !context.op.is_in_transaction());
+        }
         // A collection that is dropped meanwhile is created again.
         let ((inserted, errors), seqno) = loop {
             let collection = ensure_collection(&engine.data, context.op, self.db, self.name)?;
@@ -131,6 +138,23 @@ impl<'a> Insert<'a> {
         self.errors.extend(errors);
         self.newest = Some(seqno);
         Ok(!(failed && self.ordered))
+    }
+
+    /// Returns the errors if no document can be inserted and the collection does not exist: it is
+    /// not created then.
+    fn all_refused(
+        &self,
+        context: &Context<'_>,
+        from: usize,
+        prepared: &[Result<Cow<'_, [u8]>>],
+    ) -> Option<Vec<(usize, Error)>> {
+        let first_only = self.ordered || context.op.is_in_transaction();
+        let seen = prepared.get(..if first_only { 1 } else { prepared.len() })?;
+        if seen.iter().any(Result::is_ok) || context.catalog().get(self.db, self.name).is_some() {
+            return None;
+        }
+        let error = |(at, doc): (usize, &Result<_>)| Some((from + at, doc.as_ref().err()?.clone()));
+        Some(seen.iter().enumerate().filter_map(error).collect())
     }
 
     /// Returns `None` when the collection does not exist.

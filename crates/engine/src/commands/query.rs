@@ -46,6 +46,17 @@ impl Constants {
         Ok(Constants { collation, ..constants })
     }
 
+    /// As `new`, without the collection's collation: a change stream compares bytes unless the
+    /// command has a collation.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn of_change_stream(context: &Context<'_>) -> Result<Constants> {
+        let collation = collation(context, None, &context.args)?;
+        let constants = Constants::with_let(context, context.args.optional_doc("let")?)?;
+        Ok(Constants { collation, ..constants })
+    }
+
     /// The constants of one statement in a batch, with its own collation or else the collection's.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use ::access::Action;
 use ::access::Actions;
 use query::update::{Series, Update};
 use store::Seqno;
-use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "update",
@@ -176,7 +176,15 @@ pub(super) fn one(
                     "Constant values may only be specified for pipeline updates",
                 ));
             }
-            with_constants = Constants::with_let(context, Some(variables))?
+            // These are values, not expressions.
+            let literals = DocBuf::build(|out| {
+                for (name, value) in variables {
+                    out.doc(name, |out| {
+                        out.raw("$literal", value);
+                    });
+                }
+            });
+            with_constants = Constants::with_let(context, Some(literals.as_doc()))?
                 .of_statement(context, name, &args)?;
             &with_constants
         }

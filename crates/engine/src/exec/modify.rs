@@ -304,7 +304,7 @@ pub fn upsert(
     let start = update.upsert_document(target.query)?;
     let arena = Bump::new();
     let made = update.apply(start.as_doc(), None, true, &arena)?.unwrap_or(start);
-    let prepared = write::prepare(made.as_doc())?;
+    let prepared = write::prepare_with(made.as_doc(), update.is_replacement())?;
     let doc = DocBuf::from_bytes(prepared.into_owned());
     collection.validate(doc.as_doc(), bypass)?;
     let stored = write::insert_image(txn, collection, doc.as_doc())?;

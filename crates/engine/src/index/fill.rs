@@ -40,7 +40,7 @@ pub(super) struct Filled {
     /// Whether a unique index has equal values, unless later writes changed that.
     pub(super) equal: bool,
     /// For each index, which of its fields hold arrays.
-    pub(super) multikey: Vec<(Arc<Index>, u32)>,
+    pub(super) multikey: Vec<(Arc<Index>, u64)>,
 }
 
 /// The state of a build that its threads share.
@@ -60,7 +60,7 @@ struct Fill<'b> {
 /// The result of one thread.
 struct PartEntries {
     entries: Vec<Collected>,
-    multikey: Vec<u32>,
+    multikey: Vec<u64>,
 }
 
 /// Reads the documents and writes their entries; `check` returns an error to stop.
@@ -217,7 +217,7 @@ impl Fill<'_> {
         &self,
         part: &Range<Vec<u8>>,
         collector: &mut Collector<'_>,
-        multikey: &mut [u32],
+        multikey: &mut [u64],
         check: Check<'_>,
     ) -> Result<()> {
         let direction = Direction::Forward;

@@ -2,11 +2,12 @@
 
 use super::geo::GeoFields;
 use super::hashed::Hashed;
+use super::multikey;
 use super::text::TextFields;
 use super::wildcard::Wildcard;
 use query::filter::Filter;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use value::path::Path;
 use value::{Collation, DocBuf};
 
@@ -82,8 +83,8 @@ pub struct Index {
     pub hidden: bool,
     /// Whether it can be read.
     pub state: IndexState,
-    /// Bit n is set if field n ever held an array. Bits are never cleared.
-    pub multikey: Arc<AtomicU32>,
+    /// The paths that ever held arrays, as bits of `super::multikey`. Bits are never cleared.
+    pub multikey: Arc<AtomicU64>,
     /// Whether entries store type information that keys lack. Wildcard indexes of earlier versions
     /// do not.
     pub typed: bool,
@@ -136,7 +137,18 @@ impl Index {
     /// Returns whether field `at` ever held an array.
     #[must_use]
     pub fn is_multikey_at(&self, at: usize) -> bool {
-        at < 32 && self.multikey.load(Ordering::Relaxed) & (1 << at) != 0
+        multikey::has_field(self.multikey.load(Ordering::Relaxed), at)
+    }
+
+    /// Returns whether the first `depth` names of field `at` ever led to an array. Kinds other
+    /// than ordered ones know it for whole fields only.
+    #[must_use]
+    pub fn is_multikey_up_to(&self, at: usize, depth: usize) -> bool {
+        let bits = self.multikey.load(Ordering::Relaxed);
+        match self.kind {
+            IndexKind::Ordered => multikey::has_component(bits, &self.fields, at, depth),
+            _ => multikey::has_field(bits, at),
+        }
     }
 
     /// Returns whether the collection was created with this index as its `clusteredIndex`, which

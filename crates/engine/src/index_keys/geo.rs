@@ -142,7 +142,7 @@ pub fn keys(index: &Index, geo: &GeoFields, doc: RawDoc<'_>, out: &mut Keys) -> 
             column.push(key);
         }
         if array || column.len() > 1 {
-            out.multikey |= 1 << at.min(31);
+            out.multikey |= super::multikey::field(at);
         }
         columns.push(column);
     }

@@ -22,8 +22,8 @@ pub struct Key {
 pub struct Keys {
     /// Sorted by their values, without duplicates.
     pub keys: Vec<Key>,
-    /// Bit n is set if field n went through an array.
-    pub multikey: u32,
+    /// The paths that went through arrays, as bits of `super::multikey`.
+    pub multikey: u64,
 }
 
 impl Keys {

@@ -7,6 +7,7 @@ mod definition;
 pub mod geo;
 pub mod hashed;
 pub mod keys;
+pub mod multikey;
 pub mod ordered;
 pub mod text;
 pub mod wildcard;

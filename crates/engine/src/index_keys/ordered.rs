@@ -5,6 +5,7 @@
 
 use super::Index;
 use super::keys::{Key, Keys};
+use super::multikey;
 use value::path::Part;
 use value::{Code, Error, RawDoc, Result, Val, key_types, keys};
 
@@ -70,7 +71,7 @@ pub fn keys(index: &Index, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
 }
 
 /// A callback for one combination: its values, and the bits of the fields that are arrays so far.
-pub(super) type Visit<'v> = dyn FnMut(&[Val<'_>], u32, &mut Keys) -> Result<()> + 'v;
+pub(super) type Visit<'v> = dyn FnMut(&[Val<'_>], u64, &mut Keys) -> Result<()> + 'v;
 
 /// Visits each combination of values that the index's fields hold in a document.
 ///
@@ -100,7 +101,7 @@ fn expand(
     }
     let mut array: Option<(usize, RawDoc<'_>)> = None;
     for (at, field) in fields.iter().enumerate() {
-        let Field::AtArray(found, _) = field else { continue };
+        let Field::AtArray(found, rest) = field else { continue };
         match array {
             None => array = Some((at, *found)),
             Some((first, known)) if !std::ptr::eq(known.bytes(), found.bytes()) => {
@@ -112,7 +113,7 @@ fn expand(
             }
             Some(_) => {}
         }
-        out.multikey |= 1 << at.min(31);
+        out.multikey |= multikey::component(&index.fields, at, rest.len());
     }
     let Some((_, array)) = array else { return emit(&fields, out, visit) };
     if array.is_empty() {

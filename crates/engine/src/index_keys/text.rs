@@ -82,7 +82,7 @@ pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -
         out.add(index, key)?;
     }
     if out.keys.len() > 1 {
-        out.multikey |= 1 << text.at.min(31);
+        out.multikey |= super::multikey::field(text.at);
     }
     Ok(())
 }

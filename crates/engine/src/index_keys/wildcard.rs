@@ -158,7 +158,7 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
     leaves.sort_unstable();
     leaves.dedup_by(|a, b| a.values == b.values);
     if found.arrays {
-        out.multikey |= 1 << wildcard.at.min(31);
+        out.multikey |= super::multikey::field(wildcard.at);
     }
     if index.fields.len() == 1 {
         for mut leaf in leaves {

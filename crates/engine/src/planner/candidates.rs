@@ -337,40 +337,41 @@ pub(super) fn prefixes(
 
 /// The intervals of each field, taken from the predicates on `paths`.
 pub(super) fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<ColumnBounds> {
-    // Bounds on two paths into one array can refer to different elements, unless both are in the
-    // same `$elemMatch`. So at most one such path is bounded outside a common group.
-    let mut array_group: Option<usize> = None;
+    let mut used: Vec<(usize, &Fact<'_>)> = Vec::new();
     let mut bound = Vec::with_capacity(paths.len());
     for (at, path) in paths.iter().enumerate() {
         let mut own = ColumnBounds::default();
-        let mut used_group = None;
-        let multikey = index.is_multikey_at(at);
         for fact in facts.iter().filter(|fact| fact.path == *path && fact.fits(index, at)) {
-            if multikey && array_group.is_some_and(|group| group == 0 || group != fact.group) {
+            let apart = |(other, known): &(usize, &Fact<'_>)| {
+                may_be_apart(index, (*other, known), (at, fact))
+            };
+            if index.is_multikey_at(at) && used.iter().any(apart) {
                 continue;
             }
             own.intervals = Some(match own.intervals {
-                None => {
-                    used_group = Some(fact.group);
-                    fact.bounds.intervals.clone()
-                }
-                // Two predicates on an array can be satisfied by different elements.
-                Some(known) if multikey => {
-                    own.intervals = Some(known);
-                    continue;
-                }
+                None => fact.bounds.intervals.clone(),
                 Some(known) => bounds::intersect(&known, &fact.bounds.intervals),
             });
             if let Some(condition) = fact.condition {
                 own.used.push((condition, fact.tightness(index, at)));
             }
-        }
-        if multikey && array_group.is_none() {
-            array_group = used_group;
+            used.push((at, fact));
         }
         bound.push(own);
     }
     bound
+}
+
+/// Whether different elements of an array can satisfy two predicates, so that no single key needs
+/// to be within the bounds of both: an array is on both paths, and no `$elemMatch` on it or below
+/// it is around both.
+fn may_be_apart(index: &Index, first: (usize, &Fact<'_>), second: (usize, &Fact<'_>)) -> bool {
+    let names = first.1.path.split('.').zip(second.1.path.split('.'));
+    let shared = names.take_while(|(a, b)| a == b).count();
+    let same_element = first.1.common_depth(second.1);
+    (same_element + 1..=shared).any(|depth| {
+        index.is_multikey_up_to(first.0, depth) || index.is_multikey_up_to(second.0, depth)
+    })
 }
 
 /// Replaces single values by their hashes; `None` for ranges, which hashing does not preserve.

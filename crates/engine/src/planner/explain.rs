@@ -568,6 +568,15 @@ fn write_multikey_paths(out: &mut Writer<'_>, candidate: &Candidate) {
                 if path || !index.is_multikey_at(field) {
                     return;
                 }
+                if matches!(index.kind, crate::catalog::IndexKind::Ordered) {
+                    let ends = name.match_indices('.').map(|(end, _)| end).chain([name.len()]);
+                    for (depth, end) in ends.enumerate() {
+                        if index.is_multikey_up_to(field, depth + 1) {
+                            paths.push(Val::String(name.get(..end).unwrap_or(name)));
+                        }
+                    }
+                    return;
+                }
                 match candidate.arrays.get(field).filter(|known| !known.is_empty()) {
                     Some(known) => known.iter().for_each(|path| paths.push(Val::String(path))),
                     None => paths.push(Val::String(name)),

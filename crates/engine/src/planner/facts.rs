@@ -15,12 +15,20 @@ pub struct Fact<'n> {
     pub bounds: Bounds,
     /// The tests that the bounds come from.
     tests: Vec<&'n Test>,
-    /// Facts of one `$elemMatch` refer to the same array element and share a number; 0 outside of
-    /// any.
-    pub group: usize,
+    /// The `$elemMatch`es around it, the outermost first.
+    pub within: Vec<ElemMatch>,
     /// The position of the filter's condition, if the fact expresses all of it.
     pub condition: Option<usize>,
     kind: Kind,
+}
+
+/// An `$elemMatch` around a predicate. All predicates in it refer to the same array element.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ElemMatch {
+    /// Its number in the filter.
+    number: usize,
+    /// The number of names of the array's path.
+    depth: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,6 +80,13 @@ impl Fact<'_> {
             && self.tests.iter().all(|test| bounds::fits(test, collation))
     }
 
+    /// The number of names of the longest path whose array elements are the same for both
+    /// predicates; 0 without a common `$elemMatch`.
+    pub fn common_depth(&self, other: &Fact<'_>) -> usize {
+        let pairs = self.within.iter().zip(&other.within);
+        pairs.take_while(|(a, b)| a == b).last().map_or(0, |(common, _)| common.depth)
+    }
+
     /// What must still be tested when column `at` of the index is inside the bounds.
     pub fn tightness(&self, index: &Index, at: usize) -> Tightness {
         let places = self.path.split('.').any(|part| array_index(part).is_some());
@@ -80,7 +95,7 @@ impl Fact<'_> {
         if self.is_existence() && index.fields.len() == 1 && !places {
             return Tightness::Exact;
         }
-        if places || negated || self.group != 0 {
+        if places || negated || !self.within.is_empty() {
             return Tightness::Document;
         }
         self.bounds.tightness
@@ -102,9 +117,9 @@ impl Fact<'_> {
 /// The predicates that every match of a node satisfies, the most selective first.
 pub fn collect<'n>(node: &'n Node, collation: Option<&Collation>) -> Vec<Fact<'n>> {
     let mut facts = Vec::new();
+    let mut search = Search { facts: &mut facts, collation, elem_matches: 0 };
     for (at, condition) in node.conditions().iter().enumerate() {
-        let mut search = Search { facts: &mut facts, collation };
-        search.node(condition, "", 0, Some(at));
+        search.node(condition, "", &[], Some(at));
     }
     facts.sort_by_key(Fact::weight);
     facts
@@ -113,16 +128,24 @@ pub fn collect<'n>(node: &'n Node, collation: Option<&Collation>) -> Vec<Fact<'n
 struct Search<'s, 'n> {
     facts: &'s mut Vec<Fact<'n>>,
     collation: Option<&'s Collation>,
+    /// The number of `$elemMatch`es so far.
+    elem_matches: usize,
 }
 
 impl<'n> Search<'_, 'n> {
-    fn node(&mut self, node: &'n Node, prefix: &str, group: usize, condition: Option<usize>) {
+    fn node(
+        &mut self,
+        node: &'n Node,
+        prefix: &str,
+        within: &[ElemMatch],
+        condition: Option<usize>,
+    ) {
         let join = |path: &str| {
             if prefix.is_empty() { path.to_owned() } else { format!("{prefix}.{path}") }
         };
         match node {
             Node::And(nodes) => {
-                nodes.iter().for_each(|node| self.node(node, prefix, group, None));
+                nodes.iter().for_each(|node| self.node(node, prefix, within, None));
             }
             Node::Leaf(leaf) => {
                 let path = join(leaf.path.text());
@@ -132,7 +155,8 @@ impl<'n> Search<'_, 'n> {
                 let bounds = bounds::of_test(&leaf.test).or_else(|| existence.then(everything));
                 let Some(bounds) = bounds else { return };
                 let tests = vec![&leaf.test];
-                self.facts.push(Fact { path, bounds, tests, group, condition, kind: Kind::Some });
+                let (within, kind) = (within.to_vec(), Kind::Some);
+                self.facts.push(Fact { path, bounds, tests, within, condition, kind });
             }
             Node::Not(inner) if prefix.is_empty() => {
                 if let Node::Leaf(leaf) = &**inner {
@@ -147,8 +171,11 @@ impl<'n> Search<'_, 'n> {
                 }
             }
             Node::ElemMatchObject { path, filter } => {
-                let group = self.facts.len() + 1;
-                self.node(filter, &join(path.text()), group, None);
+                let path = join(path.text());
+                let depth = path.split('.').count();
+                self.elem_matches += 1;
+                let inner = ElemMatch { number: self.elem_matches, depth };
+                self.node(filter, &path, &[within, &[inner]].concat(), None);
             }
             Node::ElemMatchValue { path, ops } => {
                 let mut known: Option<Bounds> = None;
@@ -164,8 +191,8 @@ impl<'n> Search<'_, 'n> {
                 if let Some(bounds) = known {
                     let bounds = Bounds { tightness: Tightness::Document, ..bounds };
                     let path = join(path.text());
-                    let kind = Kind::Some;
-                    self.facts.push(Fact { path, bounds, tests, group, condition: None, kind });
+                    let (within, kind) = (within.to_vec(), Kind::Some);
+                    self.facts.push(Fact { path, bounds, tests, within, condition: None, kind });
                 }
             }
             Node::Expr(expr) if prefix.is_empty() => {
@@ -174,7 +201,14 @@ impl<'n> Search<'_, 'n> {
                     let bounds = Bounds { tightness: Tightness::Document, ..bounds };
                     let (path, tests) = (leaf.path.text().to_owned(), vec![&leaf.test]);
                     let (condition, kind) = (None, Kind::Some);
-                    self.facts.push(Fact { path, bounds, tests, group: 0, condition, kind });
+                    self.facts.push(Fact {
+                        path,
+                        bounds,
+                        tests,
+                        within: Vec::new(),
+                        condition,
+                        kind,
+                    });
                 }
                 if let Val::Document(doc) = expr.source.get() {
                     self.expression(doc, 0);
@@ -200,7 +234,7 @@ impl<'n> Search<'_, 'n> {
         };
         let Some(bounds) = bounds else { return };
         let (path, tests) = (leaf.path.text().to_owned(), vec![&leaf.test]);
-        self.facts.push(Fact { path, bounds, tests, group: 0, condition, kind });
+        self.facts.push(Fact { path, bounds, tests, within: Vec::new(), condition, kind });
     }
 
     /// Adds comparisons of fields with constants inside `$expr`, except equalities.
@@ -231,7 +265,14 @@ impl<'n> Search<'_, 'n> {
         }
         if let Some(bounds) = bounds::of_expression(operator, value, None) {
             let (path, tests, kind) = (path.to_owned(), Vec::new(), Kind::Whole { text });
-            self.facts.push(Fact { path, bounds, tests, group: 0, condition: None, kind });
+            self.facts.push(Fact {
+                path,
+                bounds,
+                tests,
+                within: Vec::new(),
+                condition: None,
+                kind,
+            });
         }
     }
 }

@@ -29,6 +29,14 @@ pub fn record_of_id(collection: &Collection, id: Val<'_>) -> Vec<u8> {
 /// # Errors
 /// BadValue and related codes, BSONObjectTooLarge.
 pub fn prepare(doc: RawDoc<'_>) -> Result<std::borrow::Cow<'_, [u8]>> {
+    prepare_with(doc, true)
+}
+
+/// As `prepare`; `stamps` says whether empty timestamps become the current time.
+///
+/// # Errors
+/// As `prepare`.
+pub fn prepare_with(doc: RawDoc<'_>, stamps: bool) -> Result<std::borrow::Cow<'_, [u8]>> {
     if doc.bytes().len() > limits::DOCUMENT_BYTES_MAX {
         return Err(too_large(doc.bytes().len()));
     }
@@ -44,7 +52,7 @@ pub fn prepare(doc: RawDoc<'_>) -> Result<std::borrow::Cow<'_, [u8]>> {
             id = Some(value);
         }
         if value.kind == Type::Timestamp as u8 {
-            has_zero_timestamp |= value.get() == Val::Timestamp(0);
+            has_zero_timestamp |= stamps && value.get() == Val::Timestamp(0);
         }
         if let Some(inner) = value.as_doc().or(value.as_array()) {
             check_depth(inner, 2)?;
@@ -62,8 +70,8 @@ pub fn prepare(doc: RawDoc<'_>) -> Result<std::borrow::Cow<'_, [u8]>> {
                 continue;
             }
             // An empty timestamp at the top level of an inserted document becomes the current time.
-            if value.get() == Val::Timestamp(0) {
-                out.append(name, Val::Timestamp(crate::clock::now_timestamp()));
+            if stamps && value.get() == Val::Timestamp(0) {
+                out.append(name, Val::Timestamp(crate::clock::unique_timestamp()));
             } else {
                 out.raw(name, value);
             }

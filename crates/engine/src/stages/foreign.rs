@@ -499,10 +499,18 @@ pub(super) fn values_at<'a>(doc: RawDoc<'a>, field: &Path) -> SmallVec<[Val<'a>;
         values.push(value);
         return values;
     }
-    visit_all(doc, field.parts(), &mut |value| values.push(value));
+    values = stored_values(doc, field);
     if values.is_empty() {
         values.push(Val::Null);
     }
+    values
+}
+
+/// The values at a path, and each element of an array at its end separately; none when there is
+/// none.
+pub(super) fn stored_values<'a>(doc: RawDoc<'a>, field: &Path) -> SmallVec<[Val<'a>; 4]> {
+    let mut values = SmallVec::new();
+    visit_all(doc, field.parts(), &mut |value| values.push(value));
     values
 }
 

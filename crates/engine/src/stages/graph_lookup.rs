@@ -1,6 +1,6 @@
 //! `$graphLookup`: follows references between documents recursively, and adds all documents found.
 
-use super::foreign::{Foreign, values_at};
+use super::foreign::{Foreign, stored_values};
 use super::lookup::field;
 use super::nested::{Nested, string_field};
 use super::privileges::Privilege;
@@ -180,7 +180,7 @@ impl Following {
                     frontier.extend(ask(value.get(), &mut known_bytes)?);
                 }
             }
-            Val::Missing => frontier.extend(ask(Val::Null, &mut known_bytes)?),
+            Val::Missing => {}
             other => frontier.extend(ask(other, &mut known_bytes)?),
         }
         self.arena.reset();
@@ -193,17 +193,24 @@ impl Following {
             let values: Vec<Val<'_>> = frontier.iter().map(OwnedVal::get).collect();
             let mut stream = self.foreign.find(&spec.nested, &values, op)?;
             let mut next = Vec::new();
+            // A search for null also finds documents without the field. They are not connected.
+            let null = values.iter().any(|value| value.is_nullish());
             while let Some(doc) = stream.next(op)? {
                 op.check()?;
+                let connected = |value: &Val<'_>| {
+                    let key = keys::key_with(*value, collation);
+                    values.iter().any(|known| keys::key_with(*known, collation) == key)
+                };
+                if null && !stored_values(doc.raw(), &spec.connect_to).iter().any(connected) {
+                    continue;
+                }
                 let id = keys::key(doc.raw().get("_id").unwrap_or(Val::Missing));
                 known_bytes += id.len() + KEY_BYTES;
                 if !reached.insert(id) {
                     continue;
                 }
-                for value in values_at(doc.raw(), &spec.connect_from) {
-                    if !value.is_nullish() {
-                        next.extend(ask(value, &mut known_bytes)?);
-                    }
+                for value in stored_values(doc.raw(), &spec.connect_from) {
+                    next.extend(ask(value, &mut known_bytes)?);
                 }
                 found.push(value::Type::Document as u8);
                 writer::write_index(&mut found, count);

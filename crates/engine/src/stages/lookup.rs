@@ -258,6 +258,12 @@ impl Spec {
         Ok(LookupState { compiled, join, cached: Cached::Unknown })
     }
 
+    /// Whether the pipeline begins with `$documents` instead of reading a collection.
+    fn reads_documents(&self) -> bool {
+        let first = self.nested.joined().first().and_then(|(_, stage)| stage.as_doc()?.first());
+        first.is_some_and(|(name, _)| name == "$documents")
+    }
+
     /// Finds an equality of a field and a variable in the pipeline's first `$match`.
     fn correlation(&self, compiled: &Compiled) -> Result<Option<Join>> {
         let first = self.nested.joined().first().and_then(|(_, stage)| stage.as_doc());
@@ -382,8 +388,12 @@ impl LookupState {
         examined: &mut Examined,
         op: &Operation,
     ) -> Result<Matches> {
-        if let (Some(join), Some((near, _))) = (&mut self.join, &spec.fields) {
-            let found = join.foreign.find(&spec.nested, &values_at(doc, near), op)?;
+        if let (Some(join), Some((near, far))) = (&mut self.join, &spec.fields) {
+            let values = values_at(doc, near);
+            if spec.reads_documents() {
+                return self.among_documents(spec, far, &values);
+            }
+            let found = join.foreign.find(&spec.nested, &values, op)?;
             if !self.compiled.has_own() {
                 return Ok(found);
             }
@@ -412,6 +422,16 @@ impl LookupState {
             return self.after_cache(spec, examined, op);
         }
         Ok(Matches::Stream(spec.nested.read(&self.compiled.joined)?))
+    }
+
+    /// Runs a pipeline that begins with `$documents`: those with one of the values go on.
+    fn among_documents(&self, spec: &Spec, far: &Path, values: &[Val<'_>]) -> Result<Matches> {
+        let stages = &self.compiled.joined;
+        let (front, rest) = stages.split_at(1.min(stages.len()));
+        let question = question(far.text(), values, None);
+        let filter = match_stage::make(question.as_doc(), &spec.nested.kept().with_deferred(&[]))?;
+        let found = follow(std::slice::from_ref(&filter), spec.nested.read(front)?);
+        Ok(Matches::Stream(follow(rest, found)))
     }
 
     /// Runs the pipeline over the documents of its leading stages, which are read once.

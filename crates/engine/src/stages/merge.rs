@@ -20,7 +20,7 @@ use query::expr::{Env, Expr};
 use query::filter::Filter;
 use query::update::Update;
 use query::update::delta::{LoggedUpdate, between};
-use query::{DeferredVariable, ParseContext};
+use query::{DeferredVariable, ParseContext, interrupt};
 use std::collections::HashSet;
 use std::sync::Arc;
 use store::Seqno;
@@ -364,7 +364,9 @@ impl Output for Merge {
             if chunk.is_empty() {
                 return Ok(newest);
             }
+            chunk.iter().try_for_each(|doc| self.check_on(doc.raw()))?;
             let mut rest = chunk.as_slice();
+            let mut refused = None;
             // A collection that is dropped meanwhile is created again.
             while !rest.is_empty() {
                 let collection = crate::records::create_collection::ensure_collection(
@@ -380,12 +382,24 @@ impl Output for Merge {
                     Ok(written)
                 })?;
                 newest = Some(seqno);
-                if let Some(error) = written.failed {
+                if let Some(error) = written.stopped {
                     return Err(error);
                 }
+                refused = refused.or(written.refused);
                 rest = rest.get(written.documents..).unwrap_or(&[]);
             }
+            if let Some(error) = refused {
+                return Err(error);
+            }
         }
+    }
+}
+
+/// Adds to the error of an equal key what was to be done.
+fn duplicate(error: Error, what: &str) -> Error {
+    match error.code() {
+        Code::DUPLICATE_KEY => error.context(format!("{what} :: caused by :: ")),
+        _ => error,
     }
 }
 
@@ -393,8 +407,10 @@ impl Output for Merge {
 #[derive(Default)]
 struct Written {
     documents: usize,
-    /// The error that stopped it. Earlier writes stay, as in MongoDB.
-    failed: Option<Error>,
+    /// The error of the first document that was refused. The others are written, as in MongoDB.
+    refused: Option<Error>,
+    /// The error that ends the operation.
+    stopped: Option<Error>,
 }
 
 impl Merge {
@@ -447,7 +463,7 @@ impl Merge {
         key
     }
 
-    /// Writes documents until one is refused, or changes what later ones could match.
+    /// Writes documents until one changes what later ones could match.
     fn write_some(
         &self,
         txn: &mut Transaction,
@@ -465,9 +481,13 @@ impl Merge {
                         break;
                     }
                 }
-                Err(error) => {
-                    written.failed = Some(error);
+                Err(error) if interrupt::ends_operation(&error) || txn.is_of_session() => {
+                    written.stopped = Some(error);
                     break;
+                }
+                Err(error) => {
+                    written.documents += 1;
+                    written.refused.get_or_insert(error);
                 }
             }
         }
@@ -493,13 +513,21 @@ impl Merge {
         }
         let found = self.find(txn, op, collection, doc)?;
         let Some((record, old)) = found else {
-            return self.insert(txn, collection, doc, bypass).map(|()| false);
+            return self
+                .insert(txn, collection, doc, bypass)
+                .map(|()| false)
+                .map_err(|error| duplicate(error, "$merge failed due to a DuplicateKey error"));
         };
         let old = RawDoc::new(&old);
         let new = match &self.matched {
             WhenMatched::KeepExisting => return Ok(false),
             WhenMatched::Fail => {
-                return self.insert(txn, collection, doc, bypass).map(|()| false);
+                let text = "$merge with whenMatched: fail found an existing document with the \
+                            same values for the 'on' fields";
+                return self
+                    .insert(txn, collection, doc, bypass)
+                    .map(|()| false)
+                    .map_err(|error| duplicate(error, text));
             }
             WhenMatched::Replace => replaced(old, doc, false),
             WhenMatched::Merge => replaced(old, doc, true),
@@ -527,7 +555,8 @@ impl Merge {
             WhenMatched::Replace => LoggedUpdate::Replacement,
             _ => between(old, new.as_doc()),
         };
-        write::replace(txn, collection, &record, old, &new, &logged)?;
+        write::replace(txn, collection, &record, old, &new, &logged)
+            .map_err(|error| duplicate(error, "$merge failed due to a DuplicateKey error"))?;
         Ok(!self.is_on_id() && self.key(old) != self.key(new.as_doc()))
     }
 
@@ -554,6 +583,28 @@ impl Merge {
         }
     }
 
+    /// Refuses a document that has no single value in one of the `on` fields.
+    fn check_on(&self, doc: RawDoc<'_>) -> Result<()> {
+        let generated = self.gets_id(doc);
+        for on in &self.on {
+            if generated && on.text() == "_id" {
+                continue;
+            }
+            let (code, what) = match on.get(doc) {
+                Val::Array(_) => (51185, "an array"),
+                Val::Missing | Val::Null | Val::Undefined => {
+                    (51132, "missing, null, undefined or an array")
+                }
+                _ => continue,
+            };
+            return refuse(
+                code,
+                format!("$merge write error: 'on' field '{}' cannot be {what}", on.text()),
+            );
+        }
+        Ok(())
+    }
+
     /// Finds the target document with the same values of the `on` fields.
     fn find(
         &self,
@@ -562,18 +613,6 @@ impl Merge {
         collection: &Arc<Collection>,
         doc: RawDoc<'_>,
     ) -> Result<Option<(store::Bytes, store::Bytes)>> {
-        for on in &self.on {
-            if matches!(on.get(doc), Val::Missing | Val::Null | Val::Undefined | Val::Array(_)) {
-                let (code, what) = match on.get(doc) {
-                    Val::Array(_) => (51185, "an array"),
-                    _ => (51132, "missing, null or undefined"),
-                };
-                return refuse(
-                    code,
-                    format!("$merge write error: 'on' field '{}' cannot be {what}", on.text()),
-                );
-            }
-        }
         if self.is_on_id() && collection.capped().is_none() {
             let record = write::record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
             let key = write::document_key(collection, &record);

@@ -61,7 +61,7 @@ pub struct Transaction {
     /// The commit at which documents were read, if that is older than the snapshot.
     read_at: Option<Seqno>,
     gains: SmallVec<[Gain; 1]>,
-    multikey: SmallVec<[(Arc<Index>, u32); 1]>,
+    multikey: SmallVec<[(Arc<Index>, u64); 1]>,
     /// The changes for the change log.
     pub(crate) notes: Notes,
     /// The collections that it created, in their newest form; visible to others after the commit.
@@ -206,7 +206,7 @@ impl Transaction {
     }
 
     /// Records that fields of an index contain arrays.
-    pub fn mark_multikey(&mut self, index: &Arc<Index>, bits: u32) {
+    pub fn mark_multikey(&mut self, index: &Arc<Index>, bits: u64) {
         if index.multikey.load(Ordering::Relaxed) & bits != bits {
             self.multikey.push((index.clone(), bits));
         }

@@ -13,6 +13,7 @@ mod matches;
 pub mod node;
 mod operators;
 mod parse;
+mod position;
 mod schema;
 mod special;
 mod types;
@@ -71,23 +72,30 @@ impl Filter {
     /// # Errors
     /// What an expression in `$expr` or a pattern that runs too long gives.
     pub fn matches(&self, doc: RawDoc<'_>) -> Result<bool> {
-        self.matches_at(doc, &mut None)
+        if self.left_out.is_empty() {
+            return self.root.matches(doc, &mut None);
+        }
+        for node in self.left() {
+            if !node.matches(doc, &mut None)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
-    /// Whether a document matches, and at which place of an array: what the positional `$` means.
+    /// Returns whether a document matches, and sets the array position that the positional `$`
+    /// refers to.
     ///
     /// # Errors
     /// As `matches`.
     pub fn matches_at(&self, doc: RawDoc<'_>, position: &mut Option<usize>) -> Result<bool> {
-        *position = None;
-        if self.left_out.is_empty() {
-            return self.root.matches(doc, position);
-        }
+        let mut search = position::PositionSearch::default();
         for node in self.left() {
-            if !node.matches(doc, position)? {
+            if !search.matches(node, doc)? {
                 return Ok(false);
             }
         }
+        *position = search.position();
         Ok(true)
     }
 

@@ -82,12 +82,12 @@ where
     let mut elements = array.iter();
     let mut at = 0;
     while let Some((_, element)) = elements.next_bytes() {
-        let position = position.or(Some(at));
         if let Some(doc) = element.as_doc()
-            && any(doc, rest, position, expand, visit)?
+            && any(doc, rest, position.or(Some(at)), expand, visit)?
         {
             return Ok(true);
         }
+        // An element that a number picks is no match inside an array: `position` stays.
         if wanted == Some(at) {
             let found = if after.is_empty() {
                 visit(element, position)?

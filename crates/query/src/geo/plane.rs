@@ -22,7 +22,7 @@ impl PlaneShape {
                 (low.x..=high.x).contains(&point.x) && (low.y..=high.y).contains(&point.y)
             }
             PlaneShape::Polygon(corners) => polygon_contains(corners, point),
-            PlaneShape::Circle(centre, radius) => centre.distance(point) <= *radius,
+            PlaneShape::Circle(centre, radius) => circle_contains(*centre, *radius, point),
         }
     }
 
@@ -46,13 +46,28 @@ impl PlaneShape {
     }
 }
 
-/// Counts the edges to the right of the point. A corner is inside; which edges are follows from
-/// comparing in this very order, as MongoDB does.
+/// Whether a point lies within a radius. On the axes through the centre the radius is added, not
+/// subtracted: 52 + 0.0001 is 52.0001, while 52.0001 - 52 is above 0.0001. MongoDB does the same.
+fn circle_contains(centre: Point, radius: f64, point: Point) -> bool {
+    let along = |a: f64, b: f64| a.max(b) <= a.min(b) + radius;
+    if centre.x == point.x {
+        along(centre.y, point.y)
+    } else if centre.y == point.y {
+        along(centre.x, point.x)
+    } else {
+        centre.distance(point) <= radius
+    }
+}
+
+/// Counts the edges to the right of the point. Corners and points on horizontal and vertical edges
+/// are inside. For other edges it follows from comparing in this very order, as MongoDB does.
 fn polygon_contains(corners: &[Point], point: Point) -> bool {
     let mut inside = false;
     let next = corners.iter().cycle().skip(1);
     for (a, b) in corners.iter().zip(next) {
-        if *b == point {
+        let within_x = point.x >= a.x.min(b.x) && point.x <= a.x.max(b.x);
+        let within_y = point.y >= a.y.min(b.y) && point.y <= a.y.max(b.y);
+        if within_x && within_y && (a.x == b.x || a.y == b.y) || *b == point {
             return true;
         }
         let between = point.y > a.y.min(b.y) && point.y <= a.y.max(b.y);
@@ -83,6 +98,19 @@ mod tests {
 
     fn p(x: f64, y: f64) -> Point {
         Point { x, y }
+    }
+
+    #[test]
+    fn axis_aligned_edges_and_radii_are_inside() {
+        let corners = vec![p(0.0, 0.0), p(0.0, 4.0), p(4.0, 4.0), p(4.0, 0.0)];
+        let square = PlaneShape::Polygon(corners);
+        for (x, y) in [(0.0, 2.0), (2.0, 4.0), (4.0, 1.0), (3.0, 0.0)] {
+            assert!(square.contains(p(x, y)), "{x} {y}");
+        }
+        assert!(!square.contains(p(4.1, 0.0)) && !square.contains(p(-0.1, 4.0)));
+        assert!(PlaneShape::Circle(p(5.0, 52.0), 0.0001).contains(p(5.0, 52.0001)));
+        assert!(PlaneShape::Circle(p(5.0, 52.0001), 0.0001).contains(p(5.0, 52.0)));
+        assert!(!PlaneShape::Circle(p(5.0, 52.0), 0.0001).contains(p(5.0, 52.00011)));
     }
 
     #[test]

@@ -18,12 +18,12 @@ mod output;
 mod partition;
 mod ranked;
 mod scale;
+mod set;
 mod shift;
 mod sliding;
 mod slope;
 mod spans;
 
-use super::unwind::with_value;
 use super::{Stage, StageContext, StageRow};
 use crate::exec::sort::{Sorted, Sorter};
 use crate::exec::{Doc, Examined, Stream};
@@ -204,7 +204,7 @@ impl Computed {
                 Val::Undefined => Val::Missing,
                 value => value,
             };
-            with_value(RawDoc::new(&doc), path.parts(), value, &mut out);
+            set::set(RawDoc::new(&doc), path.parts(), value, &mut out);
             doc = out;
         }
         Ok(Some(doc))

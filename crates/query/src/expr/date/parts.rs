@@ -6,7 +6,7 @@ use super::super::parse::Parser;
 use super::super::{Env, Node};
 use super::civil::{Civil, days, iso_days};
 use super::zone::Zone;
-use super::{DAY, HOUR, MINUTE, SECOND, at, coerce, out_of_range};
+use super::{DAY, HOUR, MINUTE, SECOND, at, coerce};
 use crate::show::{show, show_doc};
 use value::{Code, Error, Result, Val};
 
@@ -256,9 +256,12 @@ pub(super) fn from_parts<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
     let second = number(5, "second", 0, false)?;
     let millisecond = number(6, "millisecond", 0, false)?;
     let Some(zone) = Zone::operand(at(values, 7))? else { return Ok(Val::Null) };
+    let overflow = || Error::new(Code::DURATION_OVERFLOW, "the resulting date is out of range");
+    // MongoDB adds milliseconds as microseconds.
+    millisecond.checked_mul(1000).ok_or_else(overflow)?;
     let local = (day * DAY + hour * HOUR + minute * MINUTE)
-        .checked_add(second.checked_mul(SECOND).ok_or_else(out_of_range)?)
+        .checked_add(second.checked_mul(SECOND).ok_or_else(overflow)?)
         .and_then(|local| local.checked_add(millisecond))
-        .ok_or_else(|| Error::new(Code::DURATION_OVERFLOW, "the resulting date is out of range"))?;
+        .ok_or_else(overflow)?;
     Ok(Val::DateTime(zone.to_utc(local)))
 }

@@ -64,9 +64,9 @@ pub(super) fn from_string<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> 
         Val::Missing => None,
         Val::String(format) => {
             check_format(format, "YmdHMSLjuVGbBzZ%")?;
-            Some(format)
+            Some(Some(format))
         }
-        Val::Null | Val::Undefined => return Ok(Val::Null),
+        Val::Null | Val::Undefined => Some(None),
         other => {
             return Err(Error::new(
                 Code(40684),
@@ -80,16 +80,14 @@ pub(super) fn from_string<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> 
     };
     let zone = match call.argument(2, env)? {
         Val::Missing => None,
-        value => match Zone::operand(value)? {
-            Some(zone) => Some(zone),
-            None => return Ok(Val::Null),
-        },
+        value => Some(Zone::operand(value)?),
     };
     let result = match text {
         value if value.is_nullish() => return call.argument(3, env),
-        Val::String(text) => match format {
-            Some(format) => parse_by_format(text, format, zone),
-            None => parse_text(text, zone),
+        Val::String(text) => match (format, zone) {
+            (Some(None), _) | (_, Some(None)) => return Ok(Val::Null),
+            (Some(Some(format)), zone) => parse_by_format(text, format, zone.flatten()),
+            (None, zone) => parse_text(text, zone.flatten()),
         },
         other => Err(Error::new(
             Code::CONVERSION_FAILURE,
@@ -295,6 +293,10 @@ pub(super) fn parse_text(text: &str, zone: Option<Zone>) -> Result<i64> {
         return seconds.checked_mul(SECOND).ok_or_else(|| bad(text, "the date is out of range"));
     }
     let mut fields = Fields { day: read_day(text, &mut reader)?, ..Fields::default() };
+    let compact_day = text.bytes().take_while(u8::is_ascii_digit).count() > 4;
+    if !compact_day && reader.rest.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(bad(text, "The day or year has too many digits"));
+    }
     if !reader.eat('T') && !reader.eat('t') {
         reader.blanks();
     }
@@ -432,9 +434,9 @@ fn read_time(text: &str, reader: &mut Reader<'_>) -> Result<i64> {
     let invalid = || bad(text, "The parsed time was invalid");
     let mut hour = reader.number(2).ok_or_else(invalid)?;
     let (mut minute, mut second, mut ms) = (0, 0, 0);
-    if reader.eat(':') {
+    if reader.eat(':') || reader.eat('.') {
         minute = reader.number(2).ok_or_else(invalid)?;
-        if reader.eat(':') {
+        if reader.eat(':') || reader.eat('.') {
             second = reader.number(2).ok_or_else(invalid)?;
             if reader.eat('.') {
                 ms = reader.milliseconds(9).ok_or_else(invalid)?;
