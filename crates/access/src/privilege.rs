@@ -118,7 +118,7 @@ impl Privileges {
             }
         }
         if !name.starts_with("system.") {
-            actions = actions.union(self.on_ordinary(db));
+            actions = actions.union(self.on_ordinary_collections(db));
         }
         if let Some(named) = self.named.get(name) {
             actions = actions.union(*named);
@@ -132,10 +132,10 @@ impl Privileges {
     /// What is allowed on a database as such.
     #[must_use]
     pub fn on_database(&self, db: &str) -> Actions {
-        self.anything.union(self.on_ordinary(db))
+        self.anything.union(self.on_ordinary_collections(db))
     }
 
-    fn on_ordinary(&self, db: &str) -> Actions {
+    fn on_ordinary_collections(&self, db: &str) -> Actions {
         let own = self.databases.get(db).copied().unwrap_or_default();
         if matches!(db, "local" | "config") { own } else { own.union(self.any_collection) }
     }

@@ -171,7 +171,7 @@ impl Credentials {
     /// Credentials for an unknown user: equal for equal names, and no password matches. So a client does not
     /// learn which users exist.
     #[must_use]
-    pub fn of_nobody(
+    pub fn of_unknown_user(
         mechanism: Mechanism,
         secret: &[u8],
         user: &str,
@@ -490,11 +490,11 @@ mod tests {
 
     #[test]
     fn nobody_always_has_the_same_salt() {
-        let one = Credentials::of_nobody(Mechanism::Sha256, b"secret", "ada", 15_000);
-        let other = Credentials::of_nobody(Mechanism::Sha256, b"secret", "ada", 15_000);
+        let one = Credentials::of_unknown_user(Mechanism::Sha256, b"secret", "ada", 15_000);
+        let other = Credentials::of_unknown_user(Mechanism::Sha256, b"secret", "ada", 15_000);
         assert_eq!(one.salt, other.salt);
         assert_eq!(one.salt.len(), 28);
-        let third = Credentials::of_nobody(Mechanism::Sha256, b"secret", "max", 15_000);
+        let third = Credentials::of_unknown_user(Mechanism::Sha256, b"secret", "max", 15_000);
         assert_ne!(one.salt, third.salt);
     }
 
@@ -512,7 +512,7 @@ mod tests {
         fn no_message_panics(first in ".{0,40}", last in ".{0,40}") {
             let _ = ClientFirst::parse(first.as_bytes());
             let known = ClientFirst::parse(b"n,,n=u,r=1").expect("fits");
-            let nobody = Credentials::of_nobody(Mechanism::Sha1, b"s", "u", 4096);
+            let nobody = Credentials::of_unknown_user(Mechanism::Sha1, b"s", "u", 4096);
             let (server, _) = Server::start(Mechanism::Sha1, &known, nobody);
             prop_assert!(server.finish(last.as_bytes()).is_err());
         }

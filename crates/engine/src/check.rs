@@ -181,7 +181,7 @@ pub fn check_collection(
         walk_index(snapshot, index, found, step)?;
         // Every expected entry was looked up, so additional entries belong to no document.
         if found.entries > expected {
-            name_strangers(snapshot, collection, index, found)?;
+            report_unowned_entries(snapshot, collection, index, found)?;
         }
     }
     let (documents, bytes) = (collection.counters.documents(), collection.counters.bytes());
@@ -278,7 +278,7 @@ fn walk_index(
 }
 
 /// Reports the entries that belong to no document.
-fn name_strangers(
+fn report_unowned_entries(
     snapshot: &Snapshot,
     collection: &Collection,
     index: &Index,

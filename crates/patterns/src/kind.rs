@@ -142,7 +142,7 @@ pub trait Kind: Debug + Send + Sync {
 
     /// The options of the kind that do not affect stored values, so that `modifyPattern` need not
     /// build the pattern again.
-    fn light_options(&self) -> &'static [&'static str] {
+    fn options_without_rebuild(&self) -> &'static [&'static str] {
         &[]
     }
 

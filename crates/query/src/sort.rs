@@ -331,7 +331,7 @@ impl<'s> Expansion<'s> {
             }
         }
         let Some(array) = array else {
-            self.offer(&cursors);
+            self.compare_combination(&cursors);
             return Ok(());
         };
         if array.is_empty() {
@@ -345,7 +345,7 @@ impl<'s> Expansion<'s> {
         Ok(())
     }
 
-    fn offer(&mut self, cursors: &[Cursor<'_, '_>]) {
+    fn compare_combination(&mut self, cursors: &[Cursor<'_, '_>]) {
         self.scratch.clear();
         for (cursor, field) in cursors.iter().zip(&self.spec.fields) {
             let value = match cursor {
@@ -396,7 +396,7 @@ fn advance<'a, 'p>(
     let mut whole = false;
     loop {
         if let Some(array) = value.as_array() {
-            match picked(array, rest)? {
+            match element_by_index(array, rest)? {
                 Some(element) => {
                     value = element;
                     rest = rest.get(1..).unwrap_or(&[]);
@@ -419,7 +419,7 @@ fn advance<'a, 'p>(
 }
 
 /// The element that a number at the start of `rest` picks out of an array.
-fn picked<'a>(array: RawDoc<'a>, rest: &[Part]) -> Result<Option<RawVal<'a>>> {
+fn element_by_index<'a>(array: RawDoc<'a>, rest: &[Part]) -> Result<Option<RawVal<'a>>> {
     let Some(Part { name, index: Some(index) }) = rest.first() else { return Ok(None) };
     let Some((_, element)) = array.iter().nth(*index) else { return Ok(None) };
     let is_field =

@@ -112,7 +112,7 @@ impl Connection {
     /// Where it has to be served.
     pub(crate) fn lane(&self) -> Lane {
         let opening = self.core.options.tls.is_some() && self.conversation.channel.is_opening();
-        if opening || self.conversation.is_stranger() {
+        if opening || self.conversation.must_log_in() {
             Lane::Background
         } else if self.is_large() {
             Lane::Large
@@ -238,7 +238,7 @@ impl Connection {
             Ok(Front::Part(size)) => size,
             _ => HEADER_BYTES,
         };
-        started.checked_add(self.core.options.patience(size))
+        started.checked_add(self.core.options.message_time_limit(size))
     }
 
     /// Handles messages until there is a reason to stop.
@@ -259,7 +259,7 @@ impl Connection {
             let wanted = match self.input.front() {
                 Ok(Front::Message(..)) => {
                     self.started = None;
-                    if let Some(next) = self.hold_back()? {
+                    if let Some(next) = self.delay_before()? {
                         return Ok(next);
                     }
                     if self.is_large()
@@ -270,7 +270,7 @@ impl Connection {
                     }
                     self.new = false;
                     self.handle()?;
-                    if self.must_step_back() {
+                    if self.must_not_linger() {
                         let more = matches!(self.input.front(), Ok(Front::Message(..)))
                             || self.conversation.channel.has_pending();
                         return Ok(if more { AfterServing::Queue } else { AfterServing::Park });
@@ -296,7 +296,7 @@ impl Connection {
             {
                 return Ok(AfterServing::Park);
             }
-            if wanted > self.core.options.stranger_bytes_max && self.conversation.is_stranger() {
+            if wanted > self.core.options.stranger_bytes_max && self.conversation.must_log_in() {
                 return Err(ProtocolError::new("a large message before a login").into());
             }
             if self.served_in == Lane::Front && wanted >= LARGE_BYTES {
@@ -332,7 +332,7 @@ impl Connection {
 
     /// Whether its thread may not wait for the next message.
     #[inline]
-    fn must_step_back(&self) -> bool {
+    fn must_not_linger(&self) -> bool {
         self.served_in != Lane::Front || self.core.front.is_crowded()
     }
 
@@ -349,13 +349,13 @@ impl Connection {
 
     /// Whether the message at the front has to wait: clients that have not logged in have a pace,
     /// and what a message unpacks to needs memory.
-    fn hold_back(&mut self) -> Result<Option<AfterServing>, Ending> {
+    fn delay_before(&mut self) -> Result<Option<AfterServing>, Ending> {
         let Ok(Front::Message(header, message)) = self.input.front() else { return Ok(None) };
         let mut inside = 0;
         if header.opcode == OP_COMPRESSED {
             inside = claimed_bytes(message);
         }
-        if self.conversation.is_stranger() {
+        if self.conversation.must_log_in() {
             let options = &self.core.options;
             if inside > options.stranger_bytes_max {
                 return Err(ProtocolError::new("a large message before a login").into());

@@ -99,7 +99,7 @@ impl Conversation {
     }
 
     /// Whether the client must log in and has not.
-    pub(crate) fn is_stranger(&self) -> bool {
+    pub(crate) fn must_log_in(&self) -> bool {
         self.core.options.authenticate && self.client.slot().user.lock().is_none()
     }
 

@@ -98,7 +98,7 @@ impl Default for ServerOptions {
 
 impl ServerOptions {
     /// How long a message of this size may be under way.
-    fn patience(&self, size_bytes: usize) -> Duration {
+    fn message_time_limit(&self, size_bytes: usize) -> Duration {
         let units = u32::try_from(size_bytes / TIMEOUT_UNIT_BYTES + 1).unwrap_or(u32::MAX);
         self.message_timeout.saturating_mul(units)
     }

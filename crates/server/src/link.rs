@@ -159,7 +159,7 @@ impl Link {
 
     /// The pace at which a client must take so many bytes.
     pub(crate) fn pace(&self, size_bytes: usize, options: &ServerOptions) -> Pace<'_> {
-        Pace { memory: &self.memory, patience: options.patience(size_bytes), since: None }
+        Pace { memory: &self.memory, patience: options.message_time_limit(size_bytes), since: None }
     }
 }
 

@@ -51,14 +51,14 @@ fn paths(text: &str, depth: usize) -> Vec<String> {
             if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '$')) {
                 continue;
             }
-            spread("", text.get(at + prefix.len()..).unwrap_or(""), &mut found);
+            expand("", text.get(at + prefix.len()..).unwrap_or(""), &mut found);
         }
     }
     found
 }
 
 /// Reads one path, or a group of them in braces; returns the rest of the text.
-fn spread<'t>(prefix: &str, text: &'t str, found: &mut Vec<String>) -> &'t str {
+fn expand<'t>(prefix: &str, text: &'t str, found: &mut Vec<String>) -> &'t str {
     let text = text.trim_start();
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let end = text.find(|c| !part(c)).unwrap_or(text.len());
@@ -69,7 +69,7 @@ fn spread<'t>(prefix: &str, text: &'t str, found: &mut Vec<String>) -> &'t str {
         return rest;
     };
     loop {
-        rest = spread(&path, rest, found);
+        rest = expand(&path, rest, found);
         // Up to the next member, over `as name`.
         let Some(at) = rest.find([',', '}']) else { return "" };
         let (separator, behind) = rest.split_at(at);
@@ -90,7 +90,7 @@ fn re_exports(root: &str) -> BTreeMap<String, String> {
     let text = without_comments(root);
     for (at, keyword) in text.match_indices("use ") {
         let mut found = Vec::new();
-        spread("", text.get(at + keyword.len()..).unwrap_or(""), &mut found);
+        expand("", text.get(at + keyword.len()..).unwrap_or(""), &mut found);
         for path in found {
             if let (Some((module, _)), Some((_, name))) =
                 (path.split_once("::"), path.rsplit_once("::"))

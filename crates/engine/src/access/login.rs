@@ -104,7 +104,7 @@ impl Login {
     }
 
     /// Whether the client must log in and has not done so.
-    pub(crate) fn is_stranger(&self) -> bool {
+    pub(crate) fn must_log_in(&self) -> bool {
         self.required && self.users.is_empty()
     }
 
@@ -224,7 +224,7 @@ impl Login {
         }
         let credentials = credentials.unwrap_or_else(|| {
             let iterations = self.access.iterations(mechanism);
-            Credentials::of_nobody(mechanism, &self.access.secret, &first.user, iterations)
+            Credentials::of_unknown_user(mechanism, &self.access.secret, &first.user, iterations)
         });
         let (server, payload) = Server::start(mechanism, &first, credentials);
         let (user, db) = (first.user, db.to_owned());
@@ -243,7 +243,7 @@ impl Login {
     ///
     /// # Errors
     /// AuthenticationFailed when the proof is wrong; ProtocolError when no login is in progress.
-    pub(crate) fn go_on(&mut self, data: &Arc<Data>, payload: &[u8]) -> Result<Answer> {
+    pub(crate) fn continue_exchange(&mut self, data: &Arc<Data>, payload: &[u8]) -> Result<Answer> {
         let Some(mut exchange) = self.exchange.take() else {
             return Err(Error::new(Code::PROTOCOL_ERROR, "No SASL session state found"));
         };

@@ -238,7 +238,8 @@ fn open(
 ) -> Result<Box<dyn Stream>> {
     let collection = resolved.collection.as_ref();
     let wanted = meta_request(resolved.pipeline.as_doc());
-    let (stream, plan) = pipeline::open_showing(parsed, collection, &scope.snapshot, hint, wanted)?;
+    let (stream, plan) =
+        pipeline::open_with_metadata(parsed, collection, &scope.snapshot, hint, wanted)?;
     if let Some(plan) = plan {
         plan.access.note_in(context.op);
     }

@@ -200,7 +200,7 @@ fn authorise(
 /// The session that the client names. Unauthenticated clients get none, so that they cannot fill
 /// the registry.
 fn enter_session(client: &mut Client, body: RawDoc<'_>) -> Result<Option<[u8; 16]>> {
-    let session = session::session_of(body)?.filter(|_| !client.login.is_stranger());
+    let session = session::session_of(body)?.filter(|_| !client.login.must_log_in());
     if let Some(session) = session {
         client.touch_session(session)?;
     }

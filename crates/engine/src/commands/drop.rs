@@ -39,7 +39,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             .wait_for_writers(&|| context.op.check_now(), |c| *c.db == *db && *c.name == *name)?;
         let removed = context.engine.data.change_catalog(|catalog, batch| {
             let collection = catalog.get(db, name).cloned();
-            let patterns = declare::going_with(catalog, db, name);
+            let patterns = declare::dropped_with(catalog, db, name);
             if let Some(collection) = &collection {
                 // Patterns would miss the removal of documents that were written since.
                 if is_read(collection) && collection.counters.documents() > 0 {

@@ -230,7 +230,7 @@ fn explain_query<'a>(
         if let Some((_, collection, snapshot)) = &opened {
             let again = find.open(&constants, collection, snapshot)?;
             ran = if let Some(column) = column {
-                execute_distinct(context, distinct_scan(plan, column, snapshot)?)?
+                run_to_end(context, &mut *distinct_scan(plan, column, snapshot)?)?
             } else if counts_all {
                 Ran { returned: collection.counters.documents(), ..ran }
             } else if explained.counts_entries() {
@@ -288,7 +288,14 @@ fn explain_query<'a>(
     Ok(())
 }
 
+/// Runs a find to its end.
 fn execute(context: &Context<'_>, mut stream: crate::exec::find::FindStream) -> Result<Ran> {
+    let ran = run_to_end(context, &mut stream)?;
+    Ok(Ran { sort: stream.sort_totals(), ..ran })
+}
+
+/// Reads all documents of a stream. Returns its statistics without those of a sort.
+fn run_to_end(context: &Context<'_>, stream: &mut dyn Stream) -> Result<Ran> {
     let started = Instant::now();
     let mut returned = 0;
     while stream.next(context.op)?.is_some() {
@@ -297,7 +304,7 @@ fn execute(context: &Context<'_>, mut stream: crate::exec::find::FindStream) -> 
     let mut examined = Examined::default();
     stream.examined(&mut examined);
     let millis = started.elapsed().as_millis() as u64;
-    Ok(Ran { returned, examined, millis, sort: stream.sort_totals() })
+    Ok(Ran { returned, examined, millis, sort: SortTotals::default() })
 }
 
 /// Counts the entries that a count would read.
@@ -341,18 +348,6 @@ fn would_modify(
         count += u64::from(changed.is_some());
     }
     Ok(count)
-}
-
-fn execute_distinct(context: &Context<'_>, mut stream: Box<dyn Stream>) -> Result<Ran> {
-    let started = Instant::now();
-    let mut returned = 0;
-    while stream.next(context.op)?.is_some() {
-        returned += 1;
-    }
-    let mut examined = Examined::default();
-    stream.examined(&mut examined);
-    let millis = started.elapsed().as_millis() as u64;
-    Ok(Ran { returned, examined, millis, sort: SortTotals::default() })
 }
 
 /// Runs a rejected plan for a short trial.

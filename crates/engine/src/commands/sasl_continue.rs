@@ -13,17 +13,17 @@ pub(super) static COMMAND: Command = Command {
     credentials: true,
     stable_api: StableApi::Included,
     uncompressed: true,
-    run: go_on,
+    run: run,
     ..Command::BASE
 };
 
-fn go_on(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let doc = context.args.doc;
     if doc.get("conversationId").and_then(Val::as_i64_exact) != Some(i64::from(CONVERSATION)) {
         return Err(Error::new(Code::PROTOCOL_ERROR, "sasl: Mismatched conversation id"));
     }
     let (login, engine) = context.client.login();
-    let answer = login.go_on(engine, &payload(doc)?)?;
+    let answer = login.continue_exchange(engine, &payload(doc)?)?;
     write(out, &answer);
     Ok(())
 }

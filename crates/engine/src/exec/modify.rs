@@ -190,7 +190,7 @@ pub fn for_each_match(
                 let row = if trusted {
                     row
                 } else {
-                    let Some(found) = look_again(txn, &current, row, target, &mut resolver)? else {
+                    let Some(found) = read_again(txn, &current, row, target, &mut resolver)? else {
                         continue;
                     };
                     newer = found;
@@ -220,7 +220,7 @@ pub fn for_each_match(
 
 /// Returns a document as a transaction sees it: the newer image if it changed since it was read,
 /// `None` if it no longer matches.
-fn look_again(
+fn read_again(
     txn: &Transaction,
     collection: &Collection,
     row: &Chosen,

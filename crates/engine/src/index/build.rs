@@ -124,8 +124,8 @@ fn create_within(
         if let Some(Begun::Done(outcome)) = all_exist(found, &within(found, specs)?)? {
             return Ok(outcome);
         }
-        if !txn.made(found) || txn.counted(found).0 > 0 {
-            let which = if txn.made(found) { "non-empty" } else { "existing" };
+        if !txn.has_created(found) || txn.counted(found).0 > 0 {
+            let which = if txn.has_created(found) { "non-empty" } else { "existing" };
             return Err(Error::new(
                 Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
                 format!(

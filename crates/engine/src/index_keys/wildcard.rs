@@ -115,7 +115,7 @@ impl Wildcard {
         self.paths.iter().any(|named| is_below(path, named)) == self.includes
     }
 
-    /// Returns whether a value at, below or above this path may have an entry.
+    /// Returns whether a value at or below this path may have an entry.
     #[must_use]
     pub fn overlaps(&self, path: &str) -> bool {
         self.leads(path)

@@ -177,7 +177,7 @@ impl Bounds {
         Bounds::exact(vec![both])
     }
 
-    fn loose(intervals: Vec<Interval>) -> Bounds {
+    fn inexact(intervals: Vec<Interval>) -> Bounds {
         Bounds { intervals, tightness: Tightness::Document }
     }
 
@@ -391,7 +391,7 @@ fn of_equality(value: Val<'_>, collation: Option<&Collation>) -> Bounds {
     match value {
         // Null also matches missing and undefined.
         Val::Null | Val::Undefined => {
-            Bounds::loose(vec![Interval::point(Val::Undefined), Interval::point(Val::Null)])
+            Bounds::inexact(vec![Interval::point(Val::Undefined), Interval::point(Val::Null)])
         }
         // An array has one entry per element; an array inside another array has one entry as a
         // whole.
@@ -404,9 +404,9 @@ fn of_equality(value: Val<'_>, collation: Option<&Collation>) -> Bounds {
             } else {
                 points.push(Interval::point_with(first, collation));
             }
-            Bounds::loose(points)
+            Bounds::inexact(points)
         }
-        Val::Regex(..) => Bounds::loose(vec![Interval::point(value)]),
+        Val::Regex(..) => Bounds::inexact(vec![Interval::point(value)]),
         _ => Bounds::exact(vec![Interval::point_with(value, collation)]),
     }
 }
@@ -483,7 +483,7 @@ pub fn of_expression(
         "$lte" => Interval { high: point.high, to: point.to, ..all },
         _ => return None,
     };
-    Some(Bounds::loose(vec![interval]))
+    Some(Bounds::inexact(vec![interval]))
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ pub fn settle(question: &Question<'_>, mut plan: Plan) -> Plan {
 /// BadValue for a hint that names no index.
 fn plan_for_entries(question: &Question<'_>) -> Result<Plan> {
     if let Some((path, near)) = question.filter.near() {
-        return near_place(question, path, near);
+        return plan_near(question, path, near);
     }
     if let Some(query) = question.filter.text() {
         return text_search(question, query);
@@ -202,7 +202,7 @@ pub fn fallback(question: &Question<'_>, plan: &Plan) -> Option<(u64, Plan)> {
 }
 
 /// `$near` requires an index, and determines the order.
-fn near_place(question: &Question<'_>, path: &Path, near: &Near) -> Result<Plan> {
+fn plan_near(question: &Question<'_>, path: &Path, near: &Near) -> Result<Plan> {
     let hinted = match question.hint {
         Some(Val::Document(doc)) if doc.is_empty() => None,
         Some(hint) => Some(find_index(question.collection, hint)?.ok_or_else(hint_not_found)?),

@@ -8,7 +8,7 @@ use crate::store_failed;
 use ::patterns::Find;
 use std::ops::Bound;
 use std::sync::Arc;
-use store::{Bytes, Direction, Snapshot, Space};
+use store::{Bytes, Direction, Range, Snapshot, Space};
 use value::{RawDoc, Result, keys};
 
 /// Returns the index that finds documents by the value of a path, in `_id` order.
@@ -57,15 +57,7 @@ pub(crate) fn visit_matching(
         }
         return Ok(());
     };
-    let mut from = entry_key(index, &wanted, find.after);
-    let mut to = entry_key(index, &wanted, &[]);
-    to.push(0xFF);
-    if !find.after.is_empty() {
-        from.push(0);
-    }
-    let (from, to) = (Bound::Included(&*from), Bound::Excluded(&*to));
-    let range = snapshot.range(Space::Indexes, from, to, Direction::Forward);
-    let mut range = range.map_err(store_failed)?;
+    let mut range = entries(snapshot, index, &wanted, find.after)?;
     while let Some((entry, _)) = range.next_entry().map_err(store_failed)? {
         let Some(record) = record_of(index, &entry) else { continue };
         let Some(doc) = get(record)? else { continue };
@@ -86,21 +78,48 @@ pub(crate) fn count_entries(
 ) -> Result<Option<usize>> {
     let index = index_on(indexes, find.path.text()).filter(|_| find.path.text() != "_id");
     let Some(index) = index else { return Ok(None) };
-    let wanted = keys::key(find.value);
-    let mut from = entry_key(index, &wanted, find.after);
-    let mut to = entry_key(index, &wanted, &[]);
-    to.push(0xFF);
-    if !find.after.is_empty() {
-        from.push(0);
-    }
-    let (from, to) = (Bound::Included(&*from), Bound::Excluded(&*to));
-    let range = snapshot.range(Space::Indexes, from, to, Direction::Forward);
-    let mut range = range.map_err(store_failed)?;
+    let mut range = entries(snapshot, index, &keys::key(find.value), find.after)?;
     let mut count = 0;
     while count < most && range.next_entry().map_err(store_failed)?.is_some() {
         count += 1;
     }
     Ok(Some(count))
+}
+
+/// Opens the entries of an index with this encoded value, after a record key if it is not empty.
+fn entries(snapshot: &Snapshot, index: &Index, value: &[u8], after: &[u8]) -> Result<Range> {
+    let mut from = entry_key(index, value, after);
+    let mut to = entry_key(index, value, &[]);
+    to.push(0xFF);
+    if !after.is_empty() {
+        from.push(0);
+    }
+    let (from, to) = (Bound::Included(&*from), Bound::Excluded(&*to));
+    snapshot.range(Space::Indexes, from, to, Direction::Forward).map_err(store_failed)
+}
+
+/// Visits the state entries of a pattern whose keys have a prefix, in ascending order, after a key
+/// if it is not empty.
+pub(crate) fn visit_states(
+    snapshot: &Snapshot,
+    pattern: u32,
+    prefix: &[u8],
+    after: &[u8],
+    visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+) -> Result<()> {
+    let start = state_key(pattern, if after.is_empty() { prefix } else { after });
+    let from = if after.is_empty() { Bound::Included(&*start) } else { Bound::Excluded(&*start) };
+    let (_, to) = crate::trash::range_of(pattern);
+    let to = Bound::Excluded(to.as_slice());
+    let range = snapshot.range(Space::Documents, from, to, Direction::Forward);
+    let mut range = range.map_err(store_failed)?;
+    while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+        let key = key.get(4..).unwrap_or(&[]);
+        if !key.starts_with(prefix) || !visit(key, RawDoc::new(&doc))? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Visits the state entries of a pattern before a key, in descending order.

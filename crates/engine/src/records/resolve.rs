@@ -2,17 +2,16 @@
 //! with the strategy `pointer`, and copies whose update is queued.
 //!
 //! `Scan` resolves documents before they are filtered, sorted or projected, so filters see the same
-//! documents as clients. Code that reads a document by its key calls `resolve_document`. Collections without
-//! such patterns have no `pointers`, and skip all of this.
+//! documents as clients. Code that reads a document by its key calls `resolve_document`. Collections
+//! without such patterns have no `pointers`, and skip all of this.
 
-use super::pattern_reads::{state_key, visit_matching, visit_states_before};
+use super::pattern_reads::{state_key, visit_matching, visit_states, visit_states_before};
 use crate::catalog::{Collection, Pointers};
 use crate::layout;
 use crate::store_failed;
 use ::patterns::{Documents, Find, resolve};
-use std::ops::Bound;
 use std::sync::Arc;
-use store::{Bytes, Direction, Snapshot, Space};
+use store::{Bytes, Snapshot, Space};
 use value::{DocBuf, Error, RawDoc, Result, Val, keys};
 
 /// Resolves the documents of one collection at one snapshot.
@@ -123,20 +122,7 @@ impl Documents for SnapshotDocuments<'_> {
         after: &[u8],
         visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
     ) -> Result<()> {
-        let start = state_key(pattern, if after.is_empty() { prefix } else { after });
-        let from =
-            if after.is_empty() { Bound::Included(&*start) } else { Bound::Excluded(&*start) };
-        let (_, to) = crate::trash::range_of(pattern);
-        let to = Bound::Excluded(to.as_slice());
-        let range = self.snapshot.range(Space::Documents, from, to, Direction::Forward);
-        let mut range = range.map_err(store_failed)?;
-        while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
-            let key = key.get(4..).unwrap_or(&[]);
-            if !key.starts_with(prefix) || !visit(key, RawDoc::new(&doc))? {
-                break;
-            }
-        }
-        Ok(())
+        visit_states(self.snapshot, pattern, prefix, after, visit)
     }
 
     fn states_before(

@@ -27,7 +27,7 @@ pub fn record_of_id(collection: &Collection, id: Val<'_>) -> Vec<u8> {
 /// missing. Refuses documents that cannot be stored. Borrows if nothing had to change.
 ///
 /// # Errors
-/// BadValue and related codes, BSONObjectTooLarge.
+/// BadValue if it is too large, Overflow if it is nested too deeply, and errors of `check_id`.
 pub fn prepare(doc: RawDoc<'_>) -> Result<std::borrow::Cow<'_, [u8]>> {
     prepare_with(doc, true)
 }
@@ -93,10 +93,11 @@ fn too_large(bytes: usize) -> Error {
     )
 }
 
-/// Refuses an `_id` that MongoDB refuses: arrays, regular expressions, undefined.
+/// Refuses an `_id` that MongoDB refuses: arrays, regular expressions, undefined, and documents with
+/// a field that begins with a dollar.
 ///
 /// # Errors
-/// InvalidIdField and related codes.
+/// InvalidIdField, DollarPrefixedFieldName.
 pub fn check_id(id: Val<'_>) -> Result<()> {
     let kind = match id {
         Val::Array(_) => "array",

@@ -204,7 +204,7 @@ impl Foreign {
     }
 
     /// How documents would be found; reads none.
-    pub(super) fn foreseen(&self, nested: &Nested) -> (Strategy, Option<String>) {
+    pub(super) fn planned_strategy(&self, nested: &Nested) -> (Strategy, Option<String>) {
         match self.index_way(nested) {
             Some(FindMethod::Id(..)) => (Strategy::Index, Some("_id_".to_owned())),
             Some(FindMethod::Index(_, _, index)) => (Strategy::Index, Some(index.name.to_string())),

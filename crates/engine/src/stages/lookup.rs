@@ -201,7 +201,7 @@ impl Stage for Lookup {
             }
         });
         let (strategy, index) = match self.pool.lock().last().map(|state| &state.join) {
-            Some(Some(join)) => join.foreign.foreseen(&self.spec.nested),
+            Some(Some(join)) => join.foreign.planned_strategy(&self.spec.nested),
             _ => (Strategy::Query, None),
         };
         out.str("strategy", strategy.name());
@@ -484,7 +484,7 @@ fn planned(compiled: &mut Compiled, spec: &Spec, path: &str, value: Val<'_>) -> 
 
 impl LookingUp {
     /// What was examined on the foreign side.
-    fn far(&self) -> Examined {
+    fn foreign_examined(&self) -> Examined {
         let join = self.state.as_ref().and_then(|state| state.join.as_ref());
         let direct = join.map(|join| join.foreign.examined()).unwrap_or_default();
         Examined {
@@ -628,7 +628,7 @@ impl Stream for LookingUp {
     }
 
     fn figures(&self, out: &mut Writer<'_>) {
-        let examined = self.far();
+        let examined = self.foreign_examined();
         out.count("totalDocsExamined", examined.documents);
         out.count("totalKeysExamined", examined.keys);
         let join = self.state.as_ref().and_then(|state| state.join.as_ref());
@@ -643,7 +643,7 @@ impl Stream for LookingUp {
 
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
-        let far = self.far();
+        let far = self.foreign_examined();
         total.keys += far.keys;
         total.documents += far.documents;
     }

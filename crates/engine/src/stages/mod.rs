@@ -291,7 +291,7 @@ pub fn compile(
             && row.name == "$sort"
             && let Some(order) = value.as_doc()
         {
-            stage = sort::make_shown(order, context.collation)?;
+            stage = sort::with_key_as_metadata(order, context.collation)?;
         }
         rows.push(row);
         if rows.len() > STAGES_MAX {

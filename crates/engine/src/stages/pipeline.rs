@@ -87,7 +87,7 @@ pub fn open(
     snapshot: &Snapshot,
     hint: Option<Val<'_>>,
 ) -> Result<(Box<dyn Stream>, Option<Plan>)> {
-    open_showing(stages, collection, snapshot, hint, MetaRequest::default())
+    open_with_metadata(stages, collection, snapshot, hint, MetaRequest::default())
 }
 
 /// The metadata that `$meta` in a pipeline needs of its input documents.
@@ -112,7 +112,7 @@ impl MetaRequest {
 ///
 /// # Errors
 /// Errors of the planner.
-pub fn open_showing(
+pub fn open_with_metadata(
     stages: &[Box<dyn Stage>],
     collection: Option<&Arc<Collection>>,
     snapshot: &Snapshot,
@@ -127,7 +127,7 @@ pub fn open_showing(
     let Some(collection) = collection.filter(|_| !makes_its_own) else {
         return Ok((follow(stages, Box::new(Ready(Vec::new().into_iter()))), None));
     };
-    let plain = !wanted.any() && !sorts_by_shown_key(stages);
+    let plain = !wanted.any() && !sort_provides_key(stages);
     let arranged = Arranged::new(stages, collection, snapshot, hint, plain)?;
     let Arranged { front, fused } = arranged;
     let found = front.open(collection, snapshot);
@@ -192,7 +192,7 @@ impl Arranged {
 }
 
 /// Whether the leading `$sort` provides its key as metadata.
-fn sorts_by_shown_key(stages: &[Box<dyn Stage>]) -> bool {
+fn sort_provides_key(stages: &[Box<dyn Stage>]) -> bool {
     let (extent, _) = logical::front(&stages);
     let sort = stages.get(usize::from(extent.filters)).filter(|_| extent.sorts);
     matches!(sort.map(|stage| stage.role()), Some(Role::Sort(sort)) if sort.shows_key)
@@ -243,7 +243,7 @@ pub(super) fn open_rules(
     let mut fired = Fired::default();
     let mut at = 0;
     if let Some(collection) = collection {
-        let plain = !wanted.any() && !sorts_by_shown_key(stages);
+        let plain = !wanted.any() && !sort_provides_key(stages);
         let Arranged { front, fused } = Arranged::new(stages, collection, snapshot, hint, plain)?;
         fired.add_all(front.fired);
         at = front.stages;

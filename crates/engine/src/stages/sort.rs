@@ -29,7 +29,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 }
 
 /// Creates a sort whose keys `$meta` needs.
-pub(super) fn make_shown(
+pub(super) fn with_key_as_metadata(
     doc: RawDoc<'_>,
     collation: Option<&Arc<Collation>>,
 ) -> Result<Box<dyn Stage>> {

@@ -1,7 +1,7 @@
 //! Commit: a short section under one lock.
 //!
-//! It compares the keys that the transaction wrote with commits after its snapshot and with the
-//! writes of open transactions. Then it updates the counters, passes one batch to the store and
+//! It compares the keys that the transaction guards with commits after its snapshot and with the
+//! intents of open transactions. Then it updates the counters, passes one batch to the store and
 //! publishes it. The flush to disk happens outside the lock, as a group commit (`Store::sync`). A
 //! statement whose commit conflicts runs again on a new snapshot. After a few attempts it runs
 //! inside the lock, so that it always finishes.
@@ -86,7 +86,7 @@ impl CommitState {
     }
 
     /// Whether all commits after this one are remembered.
-    fn remembers(&self, seqno: Seqno) -> bool {
+    fn has_commits_after(&self, seqno: Seqno) -> bool {
         self.floor <= seqno
     }
 
@@ -127,8 +127,8 @@ impl Data {
     }
 
     /// Whether the keys of all commits after this one are known.
-    pub(crate) fn remembers(&self, seqno: Seqno) -> bool {
-        self.commit.lock().remembers(seqno)
+    pub(crate) fn has_commits_after(&self, seqno: Seqno) -> bool {
+        self.commit.lock().has_commits_after(seqno)
     }
 
     /// A read-only transaction on the newest state.
@@ -350,7 +350,7 @@ mod tests {
         for seqno in 1..=commits {
             state.record(seqno, &[seqno]);
         }
-        assert!(state.remembers(100) && !state.remembers(99));
+        assert!(state.has_commits_after(100) && !state.has_commits_after(99));
         assert!(state.conflicts(100, &[101]) && !state.conflicts(100, &[100]));
         assert!(state.conflicts(99, &[commits + 1]) && !state.conflicts(99, &[]));
         assert_eq!(state.order.len(), state.recent.len());

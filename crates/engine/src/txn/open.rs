@@ -287,7 +287,7 @@ impl Transaction {
 
     /// Whether the transaction created this collection.
     #[must_use]
-    pub(crate) fn made(&self, collection: &Collection) -> bool {
+    pub(crate) fn has_created(&self, collection: &Collection) -> bool {
         self.created.iter().any(|made| made.id == collection.id)
     }
 }

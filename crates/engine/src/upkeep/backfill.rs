@@ -140,7 +140,7 @@ fn build(upkeep: &Arc<Maintenance>, db: &str, id: u32) -> Result<()> {
             }
             BuildStep::More(documents) => {
                 job.advance(documents);
-                pace.learn(documents, held)
+                pace.adjust_slice(documents, held)
             }
         };
         if let Err(error) = upkeep.data.check_open() {
@@ -153,7 +153,7 @@ fn build(upkeep: &Arc<Maintenance>, db: &str, id: u32) -> Result<()> {
         if job.killed.load(Ordering::Relaxed) {
             break Err(Error::new(Code::INTERRUPTED, "the build was stopped by killOp"));
         }
-        pace.give_way(upkeep, held, seqno);
+        pace.pause_for_others(upkeep, held, seqno);
         if let Some(rate) = pattern.common.rate {
             let due = job.done.load(Ordering::Relaxed) as f64 / rate as f64;
             let ahead = Duration::from_secs_f64(due).saturating_sub(begun.elapsed());
@@ -231,7 +231,7 @@ impl Pace {
 
     /// Adjusts the number of documents per slice after a commit. Returns how long the commit should
     /// have held the lock.
-    fn learn(&mut self, documents: u64, held: Duration) -> Duration {
+    fn adjust_slice(&mut self, documents: u64, held: Duration) -> Duration {
         if documents == 0 {
             return held.min(SLICE);
         }
@@ -245,7 +245,7 @@ impl Pace {
 
     /// Pauses after a commit that held the lock for `held`, if other clients commit as well. The
     /// pause is three times as long, so that most of them find the lock free.
-    fn give_way(&mut self, upkeep: &Maintenance, held: Duration, own: store::Seqno) {
+    fn pause_for_others(&mut self, upkeep: &Maintenance, held: Duration, own: store::Seqno) {
         if own > self.last.saturating_add(1) {
             self.met = Some(Instant::now());
         }
@@ -374,7 +374,7 @@ fn step(
                 last
             }
             None => {
-                remove_strangers(txn, db, pattern)?;
+                remove_unowned(txn, db, pattern)?;
                 Progress::END.to_vec()
             }
         };
@@ -406,7 +406,7 @@ fn step(
 
 /// Deletes documents that the pattern owns but that it would not create. A rebuilt pattern may find
 /// some.
-fn remove_strangers(txn: &mut Transaction, db: &str, pattern: &Pattern) -> Result<()> {
+fn remove_unowned(txn: &mut Transaction, db: &str, pattern: &Pattern) -> Result<()> {
     let Some(collection) = txn.catalog.get(db, &pattern.target).cloned() else { return Ok(()) };
     let mut range = layout::all(&collection, &txn.snapshot)?;
     while let Some((_, doc)) = range.next_entry()? {
@@ -511,23 +511,23 @@ mod tests {
     #[test]
     fn a_build_learns_how_many_documents_fit_into_its_time() {
         let mut pace = Pace::new(7);
-        assert_eq!(pace.learn(32, SLICE / 8), SLICE / 8);
+        assert_eq!(pace.adjust_slice(32, SLICE / 8), SLICE / 8);
         assert_eq!(pace.slice().rows, 64, "never more than twice as many");
-        pace.learn(64, SLICE);
+        pace.adjust_slice(64, SLICE);
         let rows = pace.slice().rows;
         assert!((100..=128).contains(&rows), "one commit that took long says little: {rows}");
         for _ in 0..40 {
-            pace.learn(64, SLICE * 2);
+            pace.adjust_slice(64, SLICE * 2);
         }
         assert_eq!(pace.slice().rows, 32, "many say that it is so");
-        pace.learn(0, SLICE);
+        pace.adjust_slice(0, SLICE);
         assert_eq!(pace.slice().rows, 32, "nothing was learned");
         pace.met = Some(Instant::now());
         assert_eq!(pace.slice().time, SLICE_BESIDE);
-        pace.learn(32, SLICE);
+        pace.adjust_slice(32, SLICE);
         assert_eq!(pace.slice().rows, ROWS_MIN);
         for _ in 0..20 {
-            pace.learn(ROWS_MAX as u64, Duration::ZERO);
+            pace.adjust_slice(ROWS_MAX as u64, Duration::ZERO);
         }
         assert_eq!(pace.slice().rows, ROWS_MAX);
     }

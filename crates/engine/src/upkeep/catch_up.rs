@@ -241,7 +241,12 @@ pub fn flush(
 ///
 /// # Errors
 /// As `flush`.
-pub fn freshen(data: &Data, db: &str, names: &[&str], stop: &dyn Fn() -> Result<()>) -> Result<()> {
+pub fn run_pending(
+    data: &Data,
+    db: &str,
+    names: &[&str],
+    stop: &dyn Fn() -> Result<()>,
+) -> Result<()> {
     let catalog = data.catalog.load_full();
     let all = catalog.patterns(db);
     if !all.iter().any(|pattern| names.contains(&&*pattern.target)) {

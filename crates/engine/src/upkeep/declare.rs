@@ -360,7 +360,7 @@ pub fn is_followed(catalog: &Catalog, db: &str, name: &str) -> bool {
 
 /// Returns the patterns that are dropped with a collection: those of which it is the target.
 #[must_use]
-pub fn going_with(catalog: &Catalog, db: &str, name: &str) -> Vec<Arc<Pattern>> {
+pub fn dropped_with(catalog: &Catalog, db: &str, name: &str) -> Vec<Arc<Pattern>> {
     let goes = |pattern: &&Arc<Pattern>| pattern.target == name;
     catalog.patterns(db).iter().filter(goes).cloned().collect()
 }

@@ -72,7 +72,7 @@ pub fn redeclare(
     let known = declare::find(&data.catalog.load(), db, collection, name)?;
     let wanted = known.redeclared(collection, merged(&known, set).as_doc(), |_| {})?;
     let same_strategy = wanted.is_pointer() == known.is_pointer();
-    let of_kind = known.kind.light_options();
+    let of_kind = known.kind.options_without_rebuild();
     let is_light = |option: &str| {
         LIGHT.contains(&option)
             || of_kind.contains(&option)

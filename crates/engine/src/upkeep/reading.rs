@@ -60,7 +60,7 @@ pub(crate) fn prepare(
         ));
     }
     if fresh {
-        catch_up::freshen(data, db, &names, &|| op.check_now())?;
+        catch_up::run_pending(data, db, &names, &|| op.check_now())?;
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ pub(crate) fn complete(
     // At a past moment other patterns may have existed.
     if op.reads_newest() {
         let catalog = data.catalog.load();
-        if catalog.patterns(db).is_empty() || is_stranger(&catalog, db, reads, body) {
+        if catalog.patterns(db).is_empty() || reads_no_pattern(&catalog, db, reads, body) {
             return Ok(());
         }
     }
@@ -191,7 +191,7 @@ fn point<'b>(body: RawDoc<'b>) -> Option<Val<'b>> {
 
 /// Returns whether a command reads one collection that no pattern involves. Such a reader skips all
 /// checks.
-fn is_stranger(catalog: &Catalog, db: &str, reads: Reads, body: RawDoc<'_>) -> bool {
+fn reads_no_pattern(catalog: &Catalog, db: &str, reads: Reads, body: RawDoc<'_>) -> bool {
     let Some((_, Val::String(name))) = body.first().map(|(name, value)| (name, value.get())) else {
         return false;
     };

@@ -3,10 +3,9 @@
 use super::Change;
 use crate::catalog::Collection;
 use crate::records::pattern_reads::{
-    count_entries, state_bytes, state_key, visit_matching, visit_states_before,
+    count_entries, state_bytes, visit_matching, visit_states, visit_states_before,
 };
 use crate::records::write;
-use crate::store_failed;
 use crate::txn::Transaction;
 use ::patterns::edit::{Edited, Image};
 use ::patterns::{Documents, Find, Key, Origin};
@@ -224,20 +223,7 @@ impl Documents for TransactionDocuments<'_> {
         after: &[u8],
         visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
     ) -> Result<()> {
-        let start = if after.is_empty() {
-            state_key(pattern, prefix)
-        } else {
-            [&state_key(pattern, after), [0].as_slice()].concat()
-        };
-        let (_, to) = crate::trash::range_of(pattern);
-        let mut range = self.txn.range(Space::Documents, &start, &to)?;
-        while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
-            let key = key.get(4..).unwrap_or(&[]);
-            if !key.starts_with(prefix) || !visit(key, RawDoc::new(&doc))? {
-                break;
-            }
-        }
-        Ok(())
+        visit_states(&self.txn.snapshot, pattern, prefix, after, visit)
     }
 
     fn states_before(

@@ -49,7 +49,7 @@ pub(super) fn explain(filter: RawDoc<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut W
             out.array(ask.clauses(), |clauses| {
                 for (at, (name, value)) in parts.into_iter().enumerate() {
                     let single = single(name, value);
-                    explain_wanted(at, single.as_doc(), doc, ask, clauses);
+                    explain_if(at, single.as_doc(), doc, ask, clauses);
                 }
             });
         }
@@ -57,13 +57,7 @@ pub(super) fn explain(filter: RawDoc<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut W
 }
 
 /// Explains a clause, if it has the outcome to be explained.
-fn explain_wanted(
-    at: usize,
-    filter: RawDoc<'_>,
-    doc: RawDoc<'_>,
-    ask: Ask,
-    out: &mut ArrayWriter<'_>,
-) {
+fn explain_if(at: usize, filter: RawDoc<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut ArrayWriter<'_>) {
     if matches(filter, doc) == (ask == Ask::WhyNot) {
         return;
     }
@@ -92,7 +86,7 @@ fn explain_clause(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, ask: Ask, out:
                 let all = value.as_array().unwrap_or(RawDoc::empty());
                 for (at, (_, clause)) in all.iter().enumerate() {
                     if let Some(clause) = clause.as_doc() {
-                        explain_wanted(at, clause, doc, inner, clauses);
+                        explain_if(at, clause, doc, inner, clauses);
                     }
                 }
             });
@@ -160,7 +154,7 @@ fn explain_field(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, ask: Ask, out: 
                     out.raw(operator, argument);
                 });
             });
-            explain_wanted(at, clause.as_doc(), doc, ask, clauses);
+            explain_if(at, clause.as_doc(), doc, ask, clauses);
         }
     });
 }

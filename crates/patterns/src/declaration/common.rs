@@ -238,7 +238,7 @@ fn verify(options: &mut Options<'_>) -> Result<Verify> {
     }
     let period = match text {
         "never" => None,
-        text => Some(often(text).ok_or_else(|| {
+        text => Some(parse_frequency(text).ok_or_else(|| {
             options.bad(format!(
                 "'verify.scrub' must be 'never' or how often, like '1/day', '4/hour' or \
                  '1/minute', found '{text}'"
@@ -249,7 +249,7 @@ fn verify(options: &mut Options<'_>) -> Result<Verify> {
 }
 
 /// The interval in milliseconds of a frequency such as `4/hour`.
-fn often(text: &str) -> Option<u64> {
+fn parse_frequency(text: &str) -> Option<u64> {
     let (count, unit) = text.split_once('/')?;
     let unit = match unit {
         "second" => 1000,

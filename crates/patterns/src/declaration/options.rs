@@ -43,7 +43,7 @@ impl<'a> Options<'a> {
     }
 
     /// The error for an option's value that this version does not support.
-    pub(crate) fn later(&self, what: impl std::fmt::Display) -> Error {
+    pub(crate) fn not_available(&self, what: impl std::fmt::Display) -> Error {
         Error::new(
             Code::NOT_IMPLEMENTED,
             format!("{}: {what} is not available in this version", self.place),
@@ -157,7 +157,7 @@ impl<'a> Options<'a> {
             return Ok(word);
         }
         if later.contains(&given) {
-            return Err(self.later(format!("{name}: '{given}'")));
+            return Err(self.not_available(format!("{name}: '{given}'")));
         }
         let known: Vec<String> =
             words.iter().chain(later).map(|word| format!("'{word}'")).collect();

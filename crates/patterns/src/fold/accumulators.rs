@@ -276,7 +276,7 @@ impl Accumulator {
 
     /// Whether each child has an entry in a ranking.
     #[must_use]
-    pub fn places_all(&self) -> bool {
+    pub fn ranks_every_child(&self) -> bool {
         matches!(self, Accumulator::Ranked { dense: false, .. })
     }
 

@@ -13,7 +13,7 @@ type Listed = (Vec<u8>, OwnedVal);
 
 /// The position of the last value in a ranking's result, from its list in a record; `None` while
 /// the result is shorter than its limit.
-pub(super) fn last_shown(list: RawDoc<'_>, limit: usize) -> Option<&[u8]> {
+pub(super) fn last_listed(list: RawDoc<'_>, limit: usize) -> Option<&[u8]> {
     let mut elements = list.iter();
     // Each place is followed by its value.
     for _ in 0..limit.checked_sub(1)?.checked_mul(2)? {

@@ -130,7 +130,7 @@ impl Fold {
     pub fn counts_children(&self) -> bool {
         self.window.is_some()
             || self.fields.is_empty()
-            || self.fields.iter().any(|field| !field.accumulator.places_all())
+            || self.fields.iter().any(|field| !field.accumulator.ranks_every_child())
     }
 
     /// Returns the contribution of a child; `None` if it does not count. `horizon` is the start of

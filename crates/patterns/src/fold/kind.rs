@@ -86,7 +86,7 @@ impl<F: Form> Kind for Folded<F> {
         }
     }
 
-    fn light_options(&self) -> &'static [&'static str] {
+    fn options_without_rebuild(&self) -> &'static [&'static str] {
         &["onMissingParent"]
     }
 

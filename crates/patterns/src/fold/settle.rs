@@ -171,7 +171,7 @@ impl Fold {
                 return false;
             };
             let list = state.as_array();
-            let Some(last) = list.and_then(|list| entries::last_shown(list, limit)) else {
+            let Some(last) = list.and_then(|list| entries::last_listed(list, limit)) else {
                 return false;
             };
             let unseen = |part: &Contribution| match part {

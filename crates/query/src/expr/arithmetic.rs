@@ -298,22 +298,23 @@ fn log10<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     real("$log10", values, f64::log10, Decimal128::log10)
 }
 
+fn check_numeric(value: Val<'_>, code: i32, what: &str) -> Result<()> {
+    match value.is_number() {
+        true => Ok(()),
+        false => Err(Error::new(
+            Code(code),
+            format!("{what} must be numeric, not {}", value.kind().name()),
+        )),
+    }
+}
+
 fn log<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     let (argument, base) = pair(values);
     if argument.is_nullish() || base.is_nullish() {
         return Ok(Val::Null);
     }
-    let check = |value: Val<'_>, code: i32, what: &str| {
-        if value.is_number() {
-            return Ok(());
-        }
-        Err(Error::new(
-            Code(code),
-            format!("$log's {what} must be numeric, not {}", value.kind().name()),
-        ))
-    };
-    check(argument, 28756, "argument")?;
-    check(base, 28757, "base")?;
+    check_numeric(argument, 28756, "$log's argument")?;
+    check_numeric(base, 28757, "$log's base")?;
     positive(argument, 28758, "$log's argument must be a positive number")?;
     let rule = "$log's base must be a positive number not equal to 1";
     positive(base, 28759, rule)?;
@@ -342,17 +343,8 @@ fn pow<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     if base.is_nullish() || exponent.is_nullish() {
         return Ok(Val::Null);
     }
-    let check = |value: Val<'_>, code: i32, what: &str| {
-        if value.is_number() {
-            return Ok(());
-        }
-        Err(Error::new(
-            Code(code),
-            format!("$pow's {what} must be numeric, not {}", value.kind().name()),
-        ))
-    };
-    check(base, 28762, "base")?;
-    check(exponent, 28763, "exponent")?;
+    check_numeric(base, 28762, "$pow's base")?;
+    check_numeric(exponent, 28763, "$pow's exponent")?;
     if number::is_zero(base) && number::is_negative(exponent) {
         return Err(Error::new(
             Code(28764),

@@ -196,7 +196,7 @@ fn convert<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
         return call.argument(2, env);
     }
     let Some(target) = target else { return Ok(Val::Null) };
-    let Some(manner) = manner(call, subtype, env)? else { return Ok(Val::Null) };
+    let Some(manner) = text_format(call, subtype, env)? else { return Ok(Val::Null) };
     match convert_value(input, target, manner, env) {
         Err(error) if error.code() == Code::CONVERSION_FAILURE && call.arguments.len() > 6 => {
             call.argument(6, env)
@@ -206,7 +206,7 @@ fn convert<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
 }
 
 /// How text and bytes are to be written; `None` where it is null.
-fn manner<'a>(
+fn text_format<'a>(
     call: &'a Call,
     subtype: Val<'a>,
     env: &Env<'a>,

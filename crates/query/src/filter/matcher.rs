@@ -26,7 +26,7 @@ impl Matcher {
         let mut names: Vec<&str> = Vec::new();
         let mut leaves: Vec<Vec<usize>> = Vec::new();
         let mut others = Vec::new();
-        for (at, node) in filter.left_places() {
+        for (at, node) in filter.remaining_with_positions() {
             let Node::Leaf(leaf) = node else {
                 others.push(at);
                 continue;

@@ -126,11 +126,11 @@ impl Filter {
 
     /// The conditions that are tested.
     fn left(&self) -> impl Iterator<Item = &Node> {
-        self.left_places().map(|(_, node)| node)
+        self.remaining_with_positions().map(|(_, node)| node)
     }
 
     /// The same with their places among all.
-    fn left_places(&self) -> impl Iterator<Item = (usize, &Node)> {
+    fn remaining_with_positions(&self) -> impl Iterator<Item = (usize, &Node)> {
         let all = self.root.conditions().iter().enumerate();
         all.filter(|(at, _)| !self.left_out.contains(*at))
     }

@@ -504,7 +504,7 @@ impl Modifier {
         }
     }
 
-    /// Whether paths that could not even be created are no error.
+    /// Whether a modifier that creates nothing ignores a path that could not be created.
     pub(super) fn tolerates_any_path(&self) -> bool {
         !matches!(self, Modifier::Pop { .. } | Modifier::Pull(_))
     }

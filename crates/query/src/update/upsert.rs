@@ -1,15 +1,15 @@
-//! The document that an upsert starts from: the equalities that its query demands.
+//! The document that an upsert starts from: the equalities of its query.
 
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-/// Paths and values that a query pins down.
+/// The paths and values that a query requires to be equal.
 type Equalities<'d> = Vec<(&'d str, Val<'d>)>;
 
-/// Builds the document. A replacement brings its own fields, so it takes the `_id` alone.
+/// Builds the document. With `only_id`, for a replacement, it has only the `_id`.
 pub(super) fn start_document(filter: RawDoc<'_>, only_id: bool) -> Result<DocBuf> {
     let mut equalities = Vec::new();
     collect(filter, only_id, &mut equalities)?;
-    // The _id stands first; MongoDB sorts the parts of a query by path, so the rest follows so.
+    // `_id` comes first, then the paths in their order, as in MongoDB.
     equalities.sort_by_key(|(path, _)| (path.split('.').next() != Some("_id"), *path));
     let mut root = Vec::new();
     for (path, value) in equalities {

@@ -1,5 +1,5 @@
 //! Access advice to the kernel for table files: random, so that a point read does not read half a
-//! megabyte around its block, or sequential while a scan runs.
+//! megabyte around its block, or normal (with read-ahead) while a scan runs.
 //!
 //! The trees read all blocks through cached file descriptors. The advice belongs to the
 //! descriptor, so it is set for a whole tree at a time: a scan switches to read-ahead, and the

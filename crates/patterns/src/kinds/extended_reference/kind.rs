@@ -55,7 +55,7 @@ impl Kind for Reference {
         Some(UniqueField { option: "match", path, collection: &self.source })
     }
 
-    fn light_options(&self) -> &'static [&'static str] {
+    fn options_without_rebuild(&self) -> &'static [&'static str] {
         &["onMissing", "onSourceDelete"]
     }
 

@@ -10,7 +10,7 @@ use value::{DocBuf, Result, Val};
 pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     for name in ["cold", "inlineBelow"] {
         if options.get(name).is_some() {
-            return Err(options.later(format!("the vertical form ('{name}')")));
+            return Err(options.not_available(format!("the vertical form ('{name}')")));
         }
     }
     let from = options.required_text("from")?;

@@ -55,7 +55,7 @@ impl Kind for Tree {
         Some(UniqueField { option: "id", path: self.id.text(), collection: target })
     }
 
-    fn light_options(&self) -> &'static [&'static str] {
+    fn options_without_rebuild(&self) -> &'static [&'static str] {
         &["onDelete", "onMissingParent"]
     }
 

@@ -166,21 +166,26 @@ fn index_of_cp<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     Ok(index_result(found.map(|at| at + start)))
 }
 
+fn check_numeric(value: Val<'_>, code: i32, operator: &str, what: &str) -> Result<()> {
+    match value.is_number() {
+        true => Ok(()),
+        false => Err(Error::new(
+            Code(code),
+            format!(
+                "{operator} {what} must be a numeric type (is BSON type {})",
+                value.kind().name()
+            ),
+        )),
+    }
+}
+
 /// Cuts by bytes; a cut inside of a character is refused.
 fn substr_bytes<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     let (text, start) = pair(values);
     let length = values.get(2).copied().unwrap_or(Val::Missing);
     let text = convert::coerce_to_text(text)?;
     let whole = |value: Val<'_>, code: i32, what: &str| {
-        if !value.is_number() {
-            return Err(Error::new(
-                Code(code),
-                format!(
-                    "$substrBytes:  {what} must be a numeric type (is BSON type {})",
-                    value.kind().name()
-                ),
-            ));
-        }
+        check_numeric(value, code, "$substrBytes: ", what)?;
         // Fractions of doubles are cut off, those of decimals rounded.
         match value {
             Val::Int64(n) => Some(n),
@@ -230,15 +235,7 @@ fn substr_cp<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     let length = values.get(2).copied().unwrap_or(Val::Missing);
     let text = convert::coerce_to_text(text)?;
     let whole = |value: Val<'_>, code: i32, what: &str| {
-        if !value.is_number() {
-            return Err(Error::new(
-                Code(code),
-                format!(
-                    "$substrCP: {what} must be a numeric type (is BSON type {})",
-                    value.kind().name()
-                ),
-            ));
-        }
+        check_numeric(value, code, "$substrCP:", what)?;
         super::number::to_i32_exact(value).ok_or_else(|| {
             Error::new(
                 Code(code + 1),
