@@ -121,7 +121,7 @@ fn can_trust(data: &Data, op: &Operation, collection: &Collection, seqno: Seqno)
     !op.is_in_transaction()
         && !collection.is_written_locked()
         && !has_unique
-        && data.remembers(seqno)
+        && data.has_commits_after(seqno)
 }
 
 /// Documents per commit of a statement that changes many. The old and new images and the log
