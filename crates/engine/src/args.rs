@@ -230,6 +230,7 @@ fn is_generic(name: &str) -> bool {
             | "mayBypassWriteBlocking"
             | "rawData"
             | "$traceCtx"
+            | "$schemaVersion"
             | "backpressure"
             | "helloOk"
     )

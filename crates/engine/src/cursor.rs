@@ -12,6 +12,7 @@ use crate::exec::find::FindStream;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use parking_lot::Mutex;
+use patterns::shape::Reader;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -54,6 +55,8 @@ pub struct Cursor {
     pub session: Option<[u8; 16]>,
     /// The user who opened it, as `name@db`.
     pub owner: Option<Box<str>>,
+    /// Who opened it, if the form of documents may depend on that.
+    pub reader: Option<Arc<Reader>>,
     /// The number of the transaction that opened it, within its session.
     pub transaction: Option<i64>,
     /// Whether it is exempt from the idle timeout.

@@ -2,12 +2,13 @@
 //!
 //! Layer: transactions.
 
-use crate::catalog::Index;
+use crate::catalog::{Collection, Index};
 use crate::memory::Share;
 pub use crate::resources::Resources;
 pub(crate) use crate::slot::NamedIn;
 pub use crate::slot::Slot;
 use crate::txn::{Data, Transaction, View};
+use patterns::shape::{Pin, Reader};
 use query::interrupt;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -63,7 +64,11 @@ impl Data {
     /// the newest state.
     #[must_use]
     pub fn view(&self, op: &Operation) -> View {
-        op.view().unwrap_or_else(|| self.newest())
+        let mut view = op.view().unwrap_or_else(|| self.newest());
+        if view.catalog.is_shaped {
+            view.reader = Some(op.reader());
+        }
+        view
     }
 }
 
@@ -93,6 +98,10 @@ pub struct Operation {
     labelled: Cell<bool>,
     /// Whether its writes bypass patterns.
     pub bypasses_patterns: Cell<bool>,
+    /// The form of documents that the command asks for.
+    pin: Cell<Option<Pin>>,
+    /// Who runs the command; unknown until a shape needs it.
+    reader: RefCell<Option<Arc<Reader>>>,
 }
 
 /// The state that a command reads.
@@ -138,7 +147,57 @@ impl Operation {
             failed: Cell::new(false),
             labelled: Cell::new(false),
             bypasses_patterns: Cell::new(false),
+            pin: Cell::new(None),
+            reader: RefCell::default(),
         }
+    }
+
+    /// Sets the form of documents that the command asks for.
+    pub(crate) fn pin_form(&self, pin: Pin) {
+        self.pin.set(Some(pin));
+        self.reader.take();
+    }
+
+    /// Makes the operation read for the reader that opened the cursor which it continues.
+    pub(crate) fn read_as(&self, reader: &Arc<Reader>) {
+        *self.reader.borrow_mut() = Some(reader.clone());
+    }
+
+    /// Who runs the command, as far as shapes of documents depend on it.
+    #[must_use]
+    pub fn reader(&self) -> Arc<Reader> {
+        let mut reader = self.reader.borrow_mut();
+        let known = reader.get_or_insert_with(|| {
+            let name = self.slot.application.lock().clone();
+            let user = self.slot.user.lock();
+            let user = user.as_deref().and_then(|user| user.rsplit_once('@'));
+            Arc::new(Reader {
+                app_name: (!name.is_empty()).then_some(name),
+                user: user.map(|(name, db)| format!("{db}.{name}")),
+                pinned: self.pin.get(),
+            })
+        });
+        known.clone()
+    }
+
+    /// The reader that a cursor of this operation keeps; `None` if no shape has asked for it and
+    /// the command pins no form.
+    #[must_use]
+    pub fn reader_of_cursor(&self) -> Option<Arc<Reader>> {
+        let needed = self.reader.borrow().is_some() || self.pin.get().is_some();
+        needed.then(|| self.reader())
+    }
+
+    /// A collection of the catalog as the reader sees it.
+    ///
+    /// # Errors
+    /// BadValue for a pinned form that the collection does not have, and errors of its shapes.
+    #[inline]
+    pub fn sees(&self, collection: Arc<Collection>) -> Result<Arc<Collection>> {
+        if collection.shapes.is_none() {
+            return Ok(collection);
+        }
+        Ok(collection.seen_by(&self.reader())?.unwrap_or(collection))
     }
 
     /// An operation without an engine, with this memory limit for sorts and groups.
@@ -198,6 +257,8 @@ impl Operation {
         let operation = Operation::new(self.slot.clone(), self.resources.clone());
         operation.deadline.set(self.deadline.get());
         operation.disk.set(self.disk.get());
+        operation.pin.set(self.pin.get());
+        operation.reader.borrow_mut().clone_from(&self.reader.borrow());
         Some(Helper { operation, resources })
     }
 
@@ -225,9 +286,7 @@ impl Operation {
         match &*self.reading.borrow() {
             Reading::Newest => None,
             Reading::At(view) | Reading::Pinned(view) => Some(View::clone(view)),
-            Reading::Transaction(txn) => {
-                Some(View { catalog: txn.catalog.clone(), snapshot: txn.snapshot.clone() })
-            }
+            Reading::Transaction(txn) => Some(View::new(txn.catalog.clone(), txn.snapshot.clone())),
         }
     }
 
@@ -480,4 +539,28 @@ fn check_stop(slot: &Slot, deadline: Option<Instant>) -> Result<()> {
         return Err(Error::new(Code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reader_is_the_connection_and_the_pin() {
+        let op = Operation::for_tests(1);
+        assert_eq!(*op.reader(), Reader::default());
+        assert!(op.reader_of_cursor().is_some());
+        let op = Operation::for_tests(1);
+        assert!(op.reader_of_cursor().is_none(), "nobody has asked");
+        "shop".clone_into(&mut op.slot.application.lock());
+        *op.slot.user.lock() = Some("ann@ex@admin".into());
+        op.pin_form(Pin::Version(3));
+        let reader = op.reader_of_cursor().expect("is pinned");
+        assert_eq!(reader.app_name.as_deref(), Some("shop"));
+        assert_eq!(reader.user.as_deref(), Some("admin.ann@ex"));
+        assert_eq!(reader.pinned, Some(Pin::Version(3)));
+        let more = Operation::for_tests(1);
+        more.read_as(&reader);
+        assert_eq!(more.reader(), reader);
+    }
 }

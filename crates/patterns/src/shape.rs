@@ -2,14 +2,22 @@
 //!
 //! A collection has one canonical form of its documents, which indexes, validators, other patterns
 //! and the change log use. A reader may use another form, such as an older version of the schema.
-//! Then filters, sorts, projections and update operators of that reader refer to its own form.
+//! Then filters, sorts, projections, update operators and change events of that reader refer to its
+//! own form. Declarations, indexes and validators always name canonical fields.
 //!
-//! No kind has a shape yet, so the engine does not call this today. It is meant to be called once
-//! per operation and collection (`Shape::view`), with the reader of the operation. If there is a
-//! view, the plan's leaf shows every document through it before a filter sees it, and the write
-//! path converts the reader's image back to the canonical form before validators, indexes and
-//! patterns see it. How a canonical document is stored is decided by a [`crate::layout::Layout`],
-//! not by a shape.
+//! The engine asks once per operation and collection ([`Shape::view`]). If there is a view:
+//! - the plan's leaf shows every document through it ([`ShapeView::show`]) before a filter sees it,
+//!   in commands, in stages that read other collections, and in change streams;
+//! - the planner leaves out indexes and answers of patterns over paths that differ
+//!   ([`ShapeView::differs_at`]);
+//! - the write path converts the reader's image back ([`ShapeView::accept`]) before validators,
+//!   indexes and patterns see it.
+//!
+//! Several shapes may share a collection, such as one for each step between versions. They are
+//! stacked by [`Shape::level`]: the highest one shows canonical documents, each other one what the
+//! next higher one shows. A view shows every document, keeps its `_id`, and depends on nothing but
+//! the document. How a canonical document is stored is decided by a [`crate::layout::Layout`], not
+//! by a shape.
 
 use value::{DocBuf, RawDoc, Result};
 
@@ -24,7 +32,7 @@ pub struct Reader {
     pub pinned: Option<Pin>,
 }
 
-/// A form of documents that a command asks for by name.
+/// A form of documents that a command asks for by name: its field `$schemaVersion`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pin {
     /// The version with this number.
@@ -33,12 +41,29 @@ pub enum Pin {
     AsStored,
 }
 
+impl std::fmt::Display for Pin {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Pin::Version(version) => write!(out, "{version}"),
+            Pin::AsStored => write!(out, "asStored"),
+        }
+    }
+}
+
 /// Documents whose form depends on the reader.
 pub trait Shape: std::fmt::Debug + Send + Sync {
-    /// How a reader sees documents; `None` if it sees them in their canonical form.
+    /// The place among the shapes of a collection, such as a version. The highest one shows
+    /// canonical documents.
+    fn level(&self) -> i64;
+
+    /// Whether the shape has this form. A form that no shape of a collection has is refused.
+    fn has_form(&self, pin: Pin) -> bool;
+
+    /// How a reader sees documents; `None` if it sees them as the shape gets them. A pinned form
+    /// may be that of another shape of the collection.
     ///
     /// # Errors
-    /// A pinned version that does not exist, or that documents cannot be shown in any more.
+    /// When documents cannot be shown in the reader's form any more.
     fn view(&self, reader: &Reader) -> Result<Option<Box<dyn ShapeView>>>;
 }
 
@@ -52,13 +77,23 @@ pub trait ShapeView: Send + Sync {
 
     /// Converts an image that the reader wrote to the canonical document. `before` is the
     /// canonical document that the reader changed, `None` for an insert: fields that the reader's
-    /// form does not show are taken from it.
+    /// form does not show are taken from it. An image that is what `show` makes of `before` gives
+    /// `before`.
     ///
     /// # Errors
     /// When the image has no canonical form.
     fn accept(&self, before: Option<RawDoc<'_>>, image: RawDoc<'_>) -> Result<DocBuf>;
 
-    /// The paths whose values may differ from the canonical document, in either form. For this
-    /// reader no index, covered read or answer from maintained values over such a path is used.
+    /// The paths whose values may differ from the canonical document, in either form; never `_id`.
+    /// For this reader no index, covered read or answer from maintained values over such a path is
+    /// used.
     fn differs_at(&self) -> &[String];
+}
+
+impl crate::Pattern {
+    /// How readers see the documents of the target, if the pattern decides that.
+    #[must_use]
+    pub fn shape(&self) -> Option<&dyn Shape> {
+        self.kind.shape()
+    }
 }

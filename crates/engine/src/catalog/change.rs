@@ -64,6 +64,8 @@ pub fn create(
         patterns: None,
         pointers: None,
         layouts: None,
+        shapes: None,
+        form: None,
     });
     put(catalog, batch, collection.clone());
     Ok(collection)

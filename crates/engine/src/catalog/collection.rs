@@ -46,6 +46,11 @@ pub struct Collection {
     pub pointers: Option<Arc<super::Pointers>>,
     /// How its documents are stored, if not each as one record (`layout`).
     pub layouts: Option<Arc<super::Layouts>>,
+    /// How readers see its documents, if that depends on the reader.
+    pub shapes: Option<Arc<super::Shapes>>,
+    /// The form in which the reader sees its documents; `None` for the canonical form, in the
+    /// catalog always.
+    pub form: Option<Arc<super::ReaderForm>>,
 }
 
 /// The kind of a collection.
@@ -172,10 +177,10 @@ impl Collection {
         self.indexes.iter().find(|index| &*index.name == name)
     }
 
-    /// Returns the text index, if there is one that is ready.
+    /// Returns the text index, if there is one that is ready and that queries may use.
     #[must_use]
     pub fn text_index(&self) -> Option<(&Arc<Index>, &TextFields)> {
-        self.indexes.iter().find_map(|index| match &index.kind {
+        self.readable_indexes().find_map(|index| match &index.kind {
             IndexKind::Text(text) if index.state == IndexState::Ready => Some((index, text)),
             _ => None,
         })

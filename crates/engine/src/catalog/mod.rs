@@ -12,12 +12,14 @@ mod collection;
 mod layouts;
 pub mod persist;
 mod pointers;
+mod shapes;
 
 pub use crate::index_keys::{Index, IndexField, IndexKind, IndexState};
 pub use collection::{Capped, Collection, Counters, Kind, ROLES, USERS, View};
 
 pub use layouts::Layouts;
 pub use pointers::{Pointers, unindexable};
+pub use shapes::{ReaderForm, Shapes};
 
 use patterns::{CollectionPatterns, Pattern, Phase};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +53,9 @@ impl Database {
         let patterns = self.bound(&collection.name);
         let pointers = patterns.as_deref().and_then(|b| Pointers::of(self, &collection, b));
         let layouts = patterns.as_deref().and_then(|b| Layouts::of(&collection, b));
-        let bound = Collection { patterns, pointers, layouts, ..Collection::clone(&collection) };
+        let shapes = patterns.as_deref().and_then(Shapes::of);
+        let (form, collection) = (None, Collection::clone(&collection));
+        let bound = Collection { patterns, pointers, layouts, shapes, form, ..collection };
         self.collections.insert(bound.name.clone(), Arc::new(bound));
     }
 }
@@ -65,6 +69,9 @@ pub struct Catalog {
     pub absent: Option<Arc<Absent>>,
     /// The default read and write concerns, if set.
     pub concerns: Option<Arc<value::DocBuf>>,
+    /// Whether a collection has a shape, or had one since the process began. Otherwise readers need
+    /// not be known.
+    pub is_shaped: bool,
 }
 
 /// Collections that were created, dropped or renamed after a past moment, so that they cannot be
@@ -173,12 +180,14 @@ impl Catalog {
         let name = collection.name.clone();
         let db = Arc::make_mut(db);
         db.bind(collection);
+        self.is_shaped |= db.collections.get(&name).is_some_and(|bound| bound.shapes.is_some());
         db.pointing_to(&name).into_iter().for_each(|other| db.bind(other));
     }
 
     /// Restores a collection as it was at another moment, with its patterns at that time.
     pub fn restore(&mut self, collection: Arc<Collection>) {
         let db = self.databases.entry(collection.db.clone()).or_default();
+        self.is_shaped |= collection.shapes.is_some();
         Arc::make_mut(db).collections.insert(collection.name.clone(), collection);
     }
 

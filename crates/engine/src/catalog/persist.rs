@@ -246,6 +246,8 @@ fn decode(
         patterns: None,
         pointers: None,
         layouts: None,
+        shapes: None,
+        form: None,
     })
 }
 

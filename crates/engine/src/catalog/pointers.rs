@@ -6,7 +6,7 @@ use super::{Collection, Database, Index, IndexState, Layouts};
 use patterns::paths::meet;
 use patterns::{CollectionPatterns, Pattern, Phase, resolve};
 use std::sync::Arc;
-use value::{RawDoc, Val};
+use value::RawDoc;
 
 /// The patterns that readers of a collection resolve, and the collections that this needs.
 pub struct Pointers {
@@ -103,15 +103,7 @@ impl Database {
 /// Entries of such a field could not be maintained, because its changes write no document.
 #[must_use]
 pub fn unindexable(patterns: &[Arc<Pattern>], name: &str, spec: RawDoc<'_>) -> Option<String> {
-    let document = |option: &str| spec.get(option).and_then(Val::as_doc).unwrap_or(RawDoc::empty());
-    let mut paths: Vec<String> = Vec::new();
-    for (field, _) in document("key").iter().chain(document("weights").iter()) {
-        let root = field.strip_suffix("$**").map(|root| root.trim_end_matches('.'));
-        if !field.starts_with("_fts") {
-            paths.push(root.unwrap_or(field).to_owned());
-        }
-    }
-    patterns::paths::of_filter(document("partialFilterExpression"), &mut paths);
+    let paths = super::shapes::paths_of_index(spec);
     let resolved = patterns.iter().filter(|pattern| {
         pattern.is_resolved() && pattern.target == name && pattern.phase != Phase::Clearing
     });

@@ -1,6 +1,7 @@
 //! Change events: changes of the log in the form that a stream on a collection, a database or the
 //! server returns.
 
+use super::seen::Seen;
 use super::token::Token;
 use crate::changes::record::{Change, Kind};
 use crate::exec::scan::Scan;
@@ -130,6 +131,17 @@ impl StreamOptions {
         if !self.sees(db, name) {
             return Ok(None);
         }
+        let seen;
+        let otherwise;
+        let change = match Seen::of(data, op, change)? {
+            Seen::AsLogged => change,
+            Seen::Nothing => return Ok(None),
+            Seen::Otherwise(parts) => {
+                seen = parts;
+                otherwise = seen.change(change);
+                &otherwise
+            }
+        };
         let kind = match change.kind {
             Kind::Insert => "insert",
             Kind::Update => "update",
@@ -353,6 +365,7 @@ fn look_up(data: &Data, op: &Operation, change: &Change<'_>) -> Result<Option<By
     let (db, name) = change.names();
     let collection = data.collection(db, name).filter(|found| found.uuid == change.uuid);
     let Some(collection) = collection else { return Ok(None) };
+    let collection = op.sees(collection)?;
     let id = change.doc.get("_id").unwrap_or(Val::Null);
     let snapshot = data.store.snapshot();
     if collection.capped().is_none() {

@@ -1,7 +1,7 @@
 //! Readers of the change log: change streams and the oplog.
 //!
 //! `follow` reads change by change. `event` makes change events, `stream` is the cursor of a change
-//! stream, `split` divides large events, and `token` encodes resume positions. `oplog` shows the
+//! stream, `seen` shows changes in the form of the watcher, `split` divides large events, and `token` encodes resume positions. `oplog` shows the
 //! same records as `local.oplog.rs`. `retention` drops the oldest records.
 //!
 //! Layer: queries.
@@ -10,6 +10,7 @@ mod event;
 mod follow;
 pub(crate) mod oplog;
 pub(crate) mod retention;
+mod seen;
 mod split;
 mod stream;
 mod token;

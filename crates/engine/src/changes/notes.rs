@@ -50,6 +50,12 @@ pub(crate) fn keeps_images(collection: &Collection) -> bool {
     images.and_then(Val::as_doc).and_then(|doc| doc.get("enabled")).is_some_and(Val::truthy)
 }
 
+/// Whether the log has the documents before and after a change of a collection. With a shape it has,
+/// because what a watcher sees of a change follows from both documents.
+fn logs_images(collection: &Collection) -> bool {
+    collection.shapes.is_some() || keeps_images(collection)
+}
+
 impl Notes {
     /// Assigns the following changes to a retryable write of a session; `set_statement` sets their
     /// statements.
@@ -107,7 +113,7 @@ impl Notes {
         if is_private(collection) {
             return;
         }
-        let images = keeps_images(collection);
+        let images = logs_images(collection);
         let before = images.then_some(old);
         match delta {
             None => {

@@ -109,7 +109,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let first = pipeline.first().and_then(|(_, stage)| stage.as_doc()?.first());
     stages::check_source(first.map(|(name, _)| name), name.is_some())?;
     let scope = scope(context);
-    let resolved = resolve(&scope.catalog, context.db, name, pipeline)?;
+    let resolved = resolve(&scope, context.db, name, pipeline)?;
     let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
     let mut rewriting = rewrites(context, &constants, &scope, hint)?;
     let resolved = rewritten(resolved, rewriting.as_mut(), &mut stage_context)?;
@@ -359,7 +359,7 @@ pub(super) fn open_pipeline(
 ) -> Result<Box<dyn Stream>> {
     let constants = Constants::new(context)?;
     let scope = scope(context);
-    let resolved = resolve(&scope.catalog, context.db, Some(name), pipeline)?;
+    let resolved = resolve(&scope, context.db, Some(name), pipeline)?;
     let stage_context = StageContext::new(constants.context(), &scope, context.db);
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
     open(context, &resolved, &parsed, &scope, None)
@@ -418,7 +418,7 @@ pub(super) fn run_find_on_view(
     let pipeline = find_stages(find, true).into_bytes();
     let constants = Constants::new(context)?;
     let scope = scope(context);
-    let resolved = resolve(&scope.catalog, context.db, Some(&view.name), RawDoc::new(&pipeline))?;
+    let resolved = resolve(&scope, context.db, Some(&view.name), RawDoc::new(&pipeline))?;
     let stage_context = StageContext::new(constants.context(), &scope, context.db);
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
     let stream = open(context, &resolved, &parsed, &scope, find.hint)?;

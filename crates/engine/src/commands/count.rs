@@ -65,6 +65,8 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             aggregate::count_view(context, view, query.unwrap_or(RawDoc::empty()))?
         }
         Some(collection) => {
+            let seen = view.seen(collection)?;
+            let collection = seen.as_ref().unwrap_or(collection);
             let most = if limit > 0 { Some(skip.saturating_add(limit)) } else { None };
             let mut rewriting = rewrites(context, &constants, &view, hint)?;
             match find.counted(rewriting.as_mut(), collection)? {
@@ -172,6 +174,8 @@ pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Resul
         }
         Some(collection) => {
             let snapshot = view.snapshot.clone();
+            let seen = view.seen(collection)?;
+            let collection = seen.as_ref().unwrap_or(collection);
             let opened = find.open(&constants, collection, &snapshot)?;
             opened.plan.access.note_in(context.op);
             match opened.column {

@@ -114,13 +114,14 @@ pub(super) fn one(
             ));
         }
         let Some(collection) = find(context, name) else { return Ok((0, None)) };
+        let collection = context.op.sees(collection)?;
         let done = modify::for_each_match(
             &engine.data,
             context.op,
             &collection,
             &target,
             |txn, collection, chosen| {
-                write::delete(txn, collection, &chosen.record, RawDoc::new(&chosen.doc))?;
+                write::delete(txn, collection, &chosen.record, chosen.canonical())?;
                 Ok(true)
             },
         )?;
@@ -134,9 +135,10 @@ pub(super) fn one(
             return Ok(done.n as u64);
         }
         let Some(collection) = writable(&txn.catalog, context.db, name)? else { return Ok(0) };
+        let collection = context.op.sees(collection)?;
         let chosen = modify::choose_one(txn, context.op, &collection, &target)?;
         if let Some(chosen) = &chosen {
-            write::delete(txn, &collection, &chosen.record, RawDoc::new(&chosen.doc))?;
+            write::delete(txn, &collection, &chosen.record, chosen.canonical())?;
         }
         let count = u64::from(chosen.is_some());
         if let Some((retryable, statement)) = &mut retry {

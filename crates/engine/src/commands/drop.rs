@@ -9,7 +9,7 @@ use crate::txn::Transaction;
 use crate::upkeep::declare;
 use ::access::Action;
 use std::sync::Arc;
-use value::{Code, Error, RawDoc, Result, Writer};
+use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "drop",
@@ -84,7 +84,7 @@ fn empty_source(context: &Context<'_>, name: &str) -> Result<()> {
     }
     let all = modify::everything()?;
     let delete = |txn: &mut Transaction, collection: &Arc<Collection>, chosen: &Chosen| {
-        write::delete(txn, collection, &chosen.record, RawDoc::new(&chosen.doc)).map(|()| true)
+        write::delete(txn, collection, &chosen.record, chosen.canonical()).map(|()| true)
     };
     modify::for_each_match(&context.engine.data, context.op, &collection, &all, delete).map(drop)
 }

@@ -46,6 +46,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             format!("Explain failed due to unknown command: {name}"),
         )
     })?;
+    if let Some(version) = inner.get("$schemaVersion") {
+        context.op.pin_form(super::generic::form(version)?);
+    }
     let outer = context.args;
     context.args = Args::new(row.name, inner);
     if let Some(fields) = row.fields {
@@ -145,6 +148,8 @@ fn explain_query<'a>(
         _ => None,
     };
     let source = view.catalog.get(context.db, name).filter(|source| source.view().is_none());
+    let seen = source.map(|source| view.seen(source)).transpose()?.flatten();
+    let source = seen.as_ref().or(source);
     let mut fired = Fired::default();
     let counted = match source {
         Some(source) if purpose == Purpose::Count => find.counted(rewriting.as_mut(), source)?,
@@ -171,6 +176,7 @@ fn explain_query<'a>(
         hinted: find.hint.is_some(),
     };
     let collection = context.engine.data.collection(context.db, name);
+    let collection = collection.map(|collection| context.op.sees(collection)).transpose()?;
     if let Some(view) = collection.as_ref().filter(|collection| collection.view().is_some()) {
         return Err(Error::new(
             Code::COMMAND_NOT_SUPPORTED_ON_VIEW,

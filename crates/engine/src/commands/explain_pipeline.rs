@@ -37,7 +37,7 @@ pub(super) fn explain(
         None => {
             let first = pipeline.first().and_then(|(_, stage)| stage.as_doc()?.first());
             stages::check_source(first.map(|(name, _)| name), name.is_some())?;
-            let resolved = aggregate::resolve(&scope.catalog, context.db, name, pipeline)?;
+            let resolved = aggregate::resolve(&scope, context.db, name, pipeline)?;
             let mut rewriting = rewrites(context, &constants, &scope, args.hint()?)?;
             let resolved = aggregate::rewritten(resolved, rewriting.as_mut(), &mut stage_context)?;
             if let Some(rewriting) = &rewriting {

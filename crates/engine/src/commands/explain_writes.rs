@@ -7,13 +7,14 @@ use crate::catalog::Collection;
 use crate::exec::Stream;
 use crate::exec::find::FindStream;
 use crate::exec::modify::{self, Chosen};
+use crate::exec::scan::Row;
 use crate::exec::write;
 use crate::upkeep;
 use query::filter::Filter;
 use query::update::Series;
 use std::sync::Arc;
 use store::Bytes;
-use value::{RawDoc, Result, Val, Writer};
+use value::{Result, Val, Writer};
 
 /// The most documents that are tried: the effects are held in memory.
 const DOCUMENTS_MAX: u64 = 10_000;
@@ -40,16 +41,16 @@ pub(super) fn explain(
         tried += 1;
         let doc = doc.raw();
         let record = write::record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
+        let mut position = None;
+        filter.matches_at(doc, &mut position)?;
+        let row = Row { record: record.into(), doc: Bytes::copy_from(doc.bytes()) };
+        let chosen = Chosen::new(&txn, collection, row, position)?;
         match &update {
             Some(update) => {
-                let mut position = None;
-                filter.matches_at(doc, &mut position)?;
-                let (record, doc) = (Bytes::copy_from(&record), Bytes::copy_from(doc.bytes()));
-                let chosen = Chosen { record, doc, position };
                 let mut once = Series::new(update);
                 modify::update_chosen(&mut txn, collection, &mut once, &chosen, true)?;
             }
-            None => write::delete(&mut txn, collection, &record, RawDoc::new(doc.bytes()))?,
+            None => write::delete(&mut txn, collection, &chosen.record, chosen.canonical())?,
         }
     }
     upkeep::settle(&mut txn)?;

@@ -116,6 +116,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if collection.view().is_some() {
         return aggregate::run_find_on_view(context, collection, &request, out);
     }
+    let seen = view.seen(collection)?;
+    let collection = seen.as_ref().unwrap_or(collection);
     let mut rewriting = rewrites(context, &constants, &view, request.find.hint)?;
     let other = request.find.rewritten(rewriting.as_mut(), collection)?;
     if let Some((filter, _)) = &other {
@@ -214,6 +216,7 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     let building = |bound: &::patterns::CollectionPatterns| bound.is_passing();
     if collection.view().is_some()
         || collection.capped().is_some()
+        || collection.shapes.is_some()
         || collection.patterns.as_deref().is_some_and(building)
     {
         return Ok(false);
@@ -298,6 +301,7 @@ pub(super) fn new_cursor(
         pending: None,
         session: context.session,
         owner: context.op.slot().user.lock().clone(),
+        reader: context.op.reader_of_cursor(),
         transaction: context.transaction,
         no_timeout,
         collection,

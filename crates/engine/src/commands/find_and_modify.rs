@@ -161,13 +161,13 @@ impl FindAndModify<'_> {
         let Some(collection) = writable(&txn.catalog, context.db, self.name)? else {
             return if self.upsert { Ok(None) } else { self.reply(0, None, None, None).map(Some) };
         };
+        let collection = context.op.sees(collection)?;
         let chosen = modify::choose_one(txn, context.op, &collection, &self.target)?;
         let reply = match (&self.update, chosen) {
             (None, None) => self.reply(0, None, None, None)?,
             (None, Some(chosen)) => {
-                let doc = RawDoc::new(&chosen.doc);
-                write::delete(txn, &collection, &chosen.record, doc)?;
-                self.reply(1, None, Some(doc), Some(&chosen))?
+                write::delete(txn, &collection, &chosen.record, chosen.canonical())?;
+                self.reply(1, None, Some(RawDoc::new(&chosen.doc)), Some(&chosen))?
             }
             (Some(update), Some(chosen)) => {
                 let mut once = Series::new(update);

@@ -1,9 +1,11 @@
-//! The fields that every command may carry: `maxTimeMS`, `$clusterTime`, `apiVersion`, `readConcern`.
+//! The fields that every command may carry: `maxTimeMS`, `$clusterTime`, `apiVersion`, `readConcern`,
+//! `$schemaVersion`.
 
 use super::Command;
 use super::read_concern::ReadConcern;
 use crate::operation::Operation;
 use crate::shared::Inner;
+use patterns::shape::Pin;
 use std::time::Duration;
 use value::{Code, Error, RawDoc, Result, Val};
 
@@ -37,11 +39,30 @@ pub(super) fn check<'a>(
             "apiVersion" if value.get().as_str() != Some("1") => {
                 return Err(Error::new(Code::API_VERSION_ERROR, "API version must be \"1\""));
             }
+            "$schemaVersion" => op.pin_form(form(value.get())?),
             "readConcern" => concern = Some(ReadConcern::parse(value.get())?),
             _ => {}
         }
     }
     Ok(concern)
+}
+
+/// Reads the form of documents that a command asks for: the number of a version, or `"asStored"`.
+///
+/// # Errors
+/// TypeMismatch for a value of another type, BadValue for any other text.
+pub(super) fn form(value: Val<'_>) -> Result<Pin> {
+    match value {
+        Val::String("asStored") => Ok(Pin::AsStored),
+        Val::String(_) => Err(Error::bad_value("$schemaVersion must be a version or 'asStored'")),
+        _ => value.as_i64_exact().map(Pin::Version).ok_or_else(|| {
+            Error::type_mismatch(format!(
+                "BSON field '$schemaVersion' is the wrong type '{}', expected a whole number or \
+                 'asStored'",
+                value.kind().name()
+            ))
+        }),
+    }
 }
 
 /// Sets the deadline of a command, subject to fail points.

@@ -93,6 +93,9 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if cursor.waits() {
         context.op.note_wait();
     }
+    if let Some(reader) = &cursor.reader {
+        context.op.read_as(reader);
+    }
     context.op.set_disk_use(cursor.command.as_doc().get("allowDiskUse").map(Val::truthy));
     if let Some(left) = cursor.time_left
         && let Err(error) = super::set_time_limit(engine, context.op, left)

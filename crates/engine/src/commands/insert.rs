@@ -4,8 +4,9 @@ use super::row::{Kind, Required, StableApi, Transactions};
 use super::statements::{Statements, statement_id};
 use super::{Command, Context, query};
 use crate::access::Authorization;
-use crate::exec::write;
+use crate::exec::{modify, write};
 use crate::metrics::{self, Metrics};
+use crate::operation::Operation;
 use crate::records::create_collection::ensure_collection;
 use crate::session::{Done, Retryable};
 use crate::txn::Transaction;
@@ -122,7 +123,7 @@ impl<'a> Insert<'a> {
             let collection = ensure_collection(&engine.data, context.op, self.db, self.name)?;
             let locked = collection.is_written_locked();
             let (outcome, seqno) = engine.data.transact(context.op, locked, |txn| {
-                self.insert(&engine.observed.metrics, txn, from, &prepared)
+                self.insert(&engine.observed.metrics, context.op, txn, from, &prepared)
             })?;
             if let Some(outcome) = outcome {
                 break (outcome, seqno);
@@ -161,6 +162,7 @@ impl<'a> Insert<'a> {
     fn insert(
         &mut self,
         metrics: &Metrics,
+        op: &Operation,
         txn: &mut Transaction,
         from: usize,
         prepared: &[Result<Cow<'_, [u8]>>],
@@ -169,6 +171,7 @@ impl<'a> Insert<'a> {
         let Some(collection) = txn.catalog.get(self.db, self.name).cloned() else {
             return Ok(None);
         };
+        let collection = op.sees(collection)?;
         if let Some(retryable) = &mut self.retryable {
             retryable.load(txn)?;
         }
@@ -187,12 +190,11 @@ impl<'a> Insert<'a> {
             }
             let result = match doc {
                 Err(error) => Err(error.clone()),
-                Ok(doc) => {
-                    let doc = RawDoc::new(doc);
-                    collection
-                        .validate(doc, self.bypass)
-                        .and_then(|()| write::insert(txn, &collection, doc))
-                }
+                Ok(doc) => modify::accept_new(&collection, RawDoc::new(doc)).and_then(|doc| {
+                    let doc = RawDoc::new(&doc);
+                    collection.validate(doc, self.bypass)?;
+                    write::insert(txn, &collection, doc)
+                }),
             };
             match result {
                 Ok(()) => {

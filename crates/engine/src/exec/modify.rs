@@ -3,6 +3,9 @@
 //! A statement for one document runs in one transaction. A statement for many documents scans one
 //! snapshot, so that it finds each document once, and commits in chunks. A document that changed
 //! since the snapshot is tested again before it is changed.
+//!
+//! For a reader with a form of its own (`Collection::form`) filters and updates work on documents in
+//! that form; what is written is the canonical document that the form accepts.
 
 use super::scan::{Row, Scan};
 use super::write;
@@ -12,14 +15,16 @@ use crate::planner::Question;
 use crate::planner::logical::{self, Needs};
 use crate::planner::min_max::MinMax;
 use crate::planner::request::parse_sort;
-use crate::records::resolve::Resolver;
+use crate::records::resolve::{self, Resolver};
 use crate::txn::Data;
-use crate::txn::Transaction;
+use crate::txn::{Transaction, write_conflict};
 use bumpalo::Bump;
 use query::ParseContext;
 use query::filter::Filter;
 use query::sort::SortSpec;
+use query::update::delta::{LoggedUpdate, between};
 use query::update::{Series, Update};
+use std::borrow::Cow;
 use std::sync::Arc;
 use store::{Seqno, Snapshot};
 use value::{DocBuf, RawDoc, Result, Val};
@@ -40,10 +45,39 @@ pub struct Target<'a> {
 pub struct Chosen {
     /// The key of its record.
     pub record: store::Bytes,
-    /// The document.
+    /// The document as the client sees it.
     pub doc: store::Bytes,
     /// The position in an array that the filter matched.
     pub position: Option<usize>,
+    /// The canonical document, if the client sees it in another form.
+    canonical: Option<store::Bytes>,
+}
+
+impl Chosen {
+    /// A document that a transaction finds by its record.
+    ///
+    /// # Errors
+    /// WriteConflict when a client sees it in its own form and it is gone; errors of the store.
+    pub fn new(
+        txn: &Transaction,
+        collection: &Collection,
+        Row { record, doc }: Row,
+        position: Option<usize>,
+    ) -> Result<Chosen> {
+        let mut canonical = None;
+        if collection.form.is_some() {
+            let key = write::document_key(collection, &record);
+            let stored = txn.document(collection, &key)?.ok_or_else(write_conflict)?;
+            canonical = Some(resolve::canonical_document(collection, &txn.snapshot, stored)?);
+        }
+        Ok(Chosen { record, doc, position, canonical })
+    }
+
+    /// The document in its canonical form, which is what writes take.
+    #[must_use]
+    pub fn canonical(&self) -> RawDoc<'_> {
+        RawDoc::new(self.canonical.as_ref().unwrap_or(&self.doc))
+    }
 }
 
 /// Returns the first document that matches, as a transaction sees the collection.
@@ -67,25 +101,25 @@ pub fn choose_one(
     let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
     plan.access.note_in(op);
     let mut scan = Scan::new(txn.snapshot.clone(), collection.clone(), &plan.access);
-    let mut best: Option<(Vec<u8>, Chosen)> = None;
+    let mut best: Option<(Vec<u8>, Row, Option<usize>)> = None;
     while let Some(Row { record, doc }) = scan.next(op)? {
         let mut position = None;
         if !target.filter.matches_at(RawDoc::new(&doc), &mut position)? {
             continue;
         }
-        let chosen = Chosen { record, doc, position };
         let Some(sort) = target.sort.as_ref().filter(|_| !plan.sorted) else {
             op.add_cost(scan.examined(), 0);
-            return Ok(Some(chosen));
+            return Chosen::new(txn, collection, Row { record, doc }, position).map(Some);
         };
         let mut key = Vec::new();
-        sort.key(RawDoc::new(&chosen.doc), &mut key)?;
-        if best.as_ref().is_none_or(|(smallest, _)| key < *smallest) {
-            best = Some((key, chosen));
+        sort.key(RawDoc::new(&doc), &mut key)?;
+        if best.as_ref().is_none_or(|(smallest, ..)| key < *smallest) {
+            best = Some((key, Row { record, doc }, position));
         }
     }
     op.add_cost(scan.examined(), 0);
-    Ok(best.map(|(_, chosen)| chosen))
+    let chosen = best.map(|(_, row, position)| Chosen::new(txn, collection, row, position));
+    chosen.transpose()
 }
 
 /// Returns the records that match now, for statements that change many, and the commit at which
@@ -163,7 +197,8 @@ pub fn for_each_match(
             let mut position = None;
             if target.filter.matches_at(RawDoc::new(&row.doc), &mut position)? {
                 bytes += row.doc.len();
-                rows.push(Chosen { record: row.record, doc: row.doc, position });
+                // Documents of a reader with a form of its own are read again below.
+                rows.push(Chosen { record: row.record, doc: row.doc, position, canonical: None });
             }
         }
         if rows.is_empty() {
@@ -176,11 +211,16 @@ pub fn for_each_match(
             let trusted = std::mem::take(&mut trusted) && txn.read_at(scanned_at);
             let mut part = Many::default();
             let current = txn.catalog.get(&collection.db, &collection.name).cloned();
-            let Some(current) = current.filter(|now| now.id == collection.id) else {
+            let Some(mut current) = current.filter(|now| now.id == collection.id) else {
                 return Ok(part);
             };
+            // A shape may have been declared since the scan began. A statement that scans a
+            // collection with shapes in its canonical form goes on like this.
+            if collection.form.is_some() || collection.shapes.is_none() {
+                current = op.sees(current)?;
+            }
             // Resolved values are those before the changes of this chunk, like stored values.
-            let seen = current.pointers.is_some().then(|| txn.snapshot.clone());
+            let seen = resolve::is_needed(&current).then(|| txn.snapshot.clone());
             let mut resolver = match &seen {
                 Some(seen) => Resolver::of(&current, seen)?.map(|resolver| (resolver, seen)),
                 None => None,
@@ -229,18 +269,26 @@ fn read_again(
 ) -> Result<Option<Option<Chosen>>> {
     let key = write::document_key(collection, &row.record);
     let Some(doc) = txn.document(collection, &key)? else { return Ok(None) };
-    let doc = match resolver {
-        None => doc,
-        Some((resolver, seen)) => resolver.resolve(seen, RawDoc::new(&doc))?.into_bytes().into(),
-    };
-    if doc == row.doc {
+    let mut doc = doc;
+    let mut canonical = None;
+    if let Some((resolver, seen)) = resolver {
+        if let Some(resolved) = resolver.resolve(seen, RawDoc::new(&doc))? {
+            doc = resolved.into_bytes().into();
+        }
+        if let Some(form) = &collection.form {
+            let shown = form.show(RawDoc::new(&doc))?;
+            canonical = Some(doc.clone());
+            doc = shown.map_or(doc, |shown| shown.into_bytes().into());
+        }
+    }
+    if doc == row.doc && canonical.is_none() {
         return Ok(Some(None));
     }
     let mut position = None;
     if !target.filter.matches_at(RawDoc::new(&doc), &mut position)? {
         return Ok(None);
     }
-    Ok(Some(Some(Chosen { record: row.record.clone(), doc, position })))
+    Ok(Some(Some(Chosen { record: row.record.clone(), doc, position, canonical })))
 }
 
 /// The result of a statement for many documents.
@@ -268,9 +316,14 @@ pub fn update_chosen(
     chosen: &Chosen,
     bypass: bool,
 ) -> Result<Option<DocBuf>> {
-    let old = RawDoc::new(&chosen.doc);
+    let seen = RawDoc::new(&chosen.doc);
     check_owner(txn, collection, updates.update())?;
-    let Some((new, logged)) = updates.apply(old, chosen.position)? else { return Ok(None) };
+    let Some((new, logged)) = updates.apply(seen, chosen.position)? else { return Ok(None) };
+    if collection.form.is_some() {
+        let kept = replace_seen(txn, collection, chosen, new.as_doc(), &logged, bypass)?;
+        return kept.map(|kept| as_seen(collection, kept)).transpose();
+    }
+    let old = seen;
     collection.validate_update(old, new.as_doc(), bypass)?;
     match write::replace(txn, collection, &chosen.record, old, &new, &logged)? {
         None => Ok(Some(new)),
@@ -279,14 +332,76 @@ pub fn update_chosen(
     }
 }
 
-/// Refuses an update whose operators name fields that a pattern maintains.
-fn check_owner(txn: &Transaction, collection: &Collection, update: &Update) -> Result<()> {
-    match &collection.patterns {
-        Some(bound) if !txn.work.bypasses() => {
-            patterns::ownership::check(bound, &update.named_paths())
-        }
-        _ => Ok(()),
+/// Replaces a document by an image in the form of the reader. Returns the canonical document that is
+/// stored, or `None` if nothing changes.
+///
+/// # Errors
+/// PatternViolation and similar when the image has no canonical form; errors of the validator or
+/// the indexes.
+pub fn replace_seen(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    chosen: &Chosen,
+    image: RawDoc<'_>,
+    logged: &LoggedUpdate,
+    bypass: bool,
+) -> Result<Option<DocBuf>> {
+    let old = chosen.canonical();
+    let new = match &collection.form {
+        Some(form) => form.accept(Some(old), image)?,
+        None => DocBuf::from(image),
+    };
+    if new.bytes() == old.bytes() {
+        return Ok(None);
     }
+    collection.validate_update(old, new.as_doc(), bypass)?;
+    let logged = match logged {
+        LoggedUpdate::Replacement => LoggedUpdate::Replacement,
+        _ => between(old, new.as_doc()),
+    };
+    match write::replace(txn, collection, &chosen.record, old, &new, &logged)? {
+        None => Ok(Some(new)),
+        // Patterns may revert every change of the update.
+        Some(image) => Ok((image.bytes() != old.bytes()).then_some(image)),
+    }
+}
+
+/// Returns the canonical document of one that a client inserts, in the form in which it sees the
+/// collection.
+///
+/// # Errors
+/// When it has no canonical form, or cannot be stored.
+pub fn accept_new<'d>(collection: &Collection, doc: RawDoc<'d>) -> Result<Cow<'d, [u8]>> {
+    match &collection.form {
+        None => Ok(Cow::Borrowed(doc.bytes())),
+        Some(form) => {
+            let accepted = form.accept(None, doc)?;
+            // Empty timestamps have their values by now.
+            Ok(Cow::Owned(write::prepare_with(accepted.as_doc(), false)?.into_owned()))
+        }
+    }
+}
+
+/// Returns a canonical document as the client sees it.
+fn as_seen(collection: &Collection, canonical: DocBuf) -> Result<DocBuf> {
+    match &collection.form {
+        None => Ok(canonical),
+        Some(form) => Ok(form.show(canonical.as_doc())?.unwrap_or(canonical)),
+    }
+}
+
+/// Refuses an update whose operators name fields that a pattern maintains. A field that differs in
+/// the form of the reader is another one; if it is maintained, its value is ignored.
+fn check_owner(txn: &Transaction, collection: &Collection, update: &Update) -> Result<()> {
+    let Some(bound) = &collection.patterns else { return Ok(()) };
+    if txn.work.bypasses() {
+        return Ok(());
+    }
+    let mut named = update.named_paths();
+    if let Some(form) = &collection.form {
+        named.retain(|path| !form.differs_at(path));
+    }
+    patterns::ownership::check(bound, &named)
 }
 
 /// Inserts the document of an upsert that matched nothing.
@@ -305,11 +420,11 @@ pub fn upsert(
     let arena = Bump::new();
     let made = update.apply(start.as_doc(), None, true, &arena)?.unwrap_or(start);
     let prepared = write::prepare_with(made.as_doc(), update.is_replacement())?;
-    let doc = DocBuf::from_bytes(prepared.into_owned());
+    let doc = DocBuf::from_bytes(accept_new(collection, RawDoc::new(&prepared))?.into_owned());
     collection.validate(doc.as_doc(), bypass)?;
     let stored = write::insert_image(txn, collection, doc.as_doc())?;
     write::trim_capped(txn, collection)?;
-    Ok(stored.unwrap_or(doc))
+    as_seen(collection, stored.unwrap_or(doc))
 }
 
 /// Returns a target that selects all documents.

@@ -11,7 +11,7 @@ use crate::layout::{self, MappedRange};
 use crate::operation::Operation;
 use crate::planner::cover::{self, Buffers, Made};
 use crate::planner::{Access, Candidate, KeyRange};
-use crate::records::resolve::Resolver;
+use crate::records::resolve::{self, Resolver};
 use crate::store_failed;
 use patterns::layout::Demand;
 use std::collections::{HashSet, VecDeque};
@@ -41,21 +41,29 @@ pub struct Scan {
     /// Number of documents to skip before the first is returned.
     skip: u64,
     examined: Examined,
-    /// The resolver for fields that are not stored.
+    /// What makes documents as clients see them, if they are not stored like this.
     resolving: Resolving,
+    /// Whether the last row was built from an index entry.
+    covered: bool,
     /// The parts of documents that are needed, for layouts that store parts separately; `None` for
     /// all.
     demand: Option<Arc<Demand>>,
 }
 
-/// Whether a scan must resolve fields of its documents.
+/// Whether clients see the documents of a scan otherwise than they are stored.
 enum Resolving {
-    /// Nothing to resolve.
+    /// They see what is stored.
     No,
     /// Not known yet. The first read finds out.
     Perhaps,
-    /// Documents are resolved by this resolver.
+    /// They see what this resolver shows.
     By(Box<Resolver>),
+}
+
+impl Resolving {
+    fn of(collection: &Collection) -> Resolving {
+        if resolve::is_needed(collection) { Resolving::Perhaps } else { Resolving::No }
+    }
 }
 
 /// Minimum number of documents of a collection for parallel reads.
@@ -85,18 +93,16 @@ impl Scan {
     pub fn new(snapshot: Snapshot, collection: Arc<Collection>, access: &Access) -> Scan {
         let mut scan = Scan {
             snapshot,
+            resolving: Resolving::of(&collection),
             collection,
             parts: VecDeque::new(),
             current: None,
             seen: None,
             skip: 0,
             examined: Examined::default(),
-            resolving: Resolving::No,
+            covered: false,
             demand: None,
         };
-        if scan.collection.pointers.is_some() {
-            scan.resolving = Resolving::Perhaps;
-        }
         scan.add(access);
         scan
     }
@@ -158,9 +164,9 @@ impl Scan {
     }
 
     /// Sets the parts of documents that are needed. Only layouts use this, so `demand` is called
-    /// only if there are any.
+    /// only if there are any. A reader's form needs whole documents.
     pub fn set_demand(&mut self, demand: impl FnOnce() -> Demand) {
-        if self.collection.layouts.is_some() {
+        if self.collection.layouts.is_some() && self.collection.form.is_none() {
             self.demand = Some(Arc::new(demand()));
         }
     }
@@ -203,12 +209,15 @@ impl Scan {
             return self.next_stored(op);
         }
         self.open_resolver()?;
-        let row = self.next_stored(op)?;
-        let (Resolving::By(resolver), Some(row)) = (&mut self.resolving, row.as_ref()) else {
-            return Ok(row);
-        };
-        let doc = resolver.resolve(&self.snapshot, RawDoc::new(&row.doc))?;
-        Ok(Some(Row { record: row.record.clone(), doc: doc.into_bytes().into() }))
+        self.covered = false;
+        let Some(mut row) = self.next_stored(op)? else { return Ok(None) };
+        // Fields of an index are neither resolved nor shown in another form.
+        if let (Resolving::By(resolver), false) = (&mut self.resolving, self.covered)
+            && let Some(doc) = resolver.show(&self.snapshot, RawDoc::new(&row.doc))?
+        {
+            row.doc = doc.into_bytes().into();
+        }
+        Ok(Some(row))
     }
 
     /// Creates the resolver if documents must be resolved.
@@ -287,6 +296,7 @@ impl Scan {
                     if let Some(cover) = &entries.reading.cover {
                         match cover.document(found.key.get(4..).unwrap_or(&[]), &found.types) {
                             Made::Document(doc) => {
+                                self.covered = true;
                                 return Ok(Some(Row { record, doc: doc.into() }));
                             }
                             Made::Unknown => {}
@@ -402,10 +412,8 @@ impl Scan {
             seen: None,
             skip: 0,
             examined: Examined::default(),
-            resolving: match self.collection.pointers {
-                Some(_) => Resolving::Perhaps,
-                None => Resolving::No,
-            },
+            resolving: Resolving::of(&self.collection),
+            covered: false,
             demand: None,
         };
         ranges.into_iter().map(part).collect()

@@ -134,8 +134,7 @@ fn usable<'u>(
     let filters = plans.has_filters();
     question
         .collection
-        .indexes
-        .iter()
+        .readable_indexes()
         .filter(|index| index.state == IndexState::Ready && !index.hidden)
         .filter(move |index| !filters || plans.filter_allows(question.filter, question.sort, index))
         .filter(move |index| {

@@ -109,7 +109,7 @@ pub fn near(
     near: &Near,
     only: Option<&Arc<Index>>,
 ) -> Result<NearPlan> {
-    let indexes = question.collection.indexes.iter();
+    let indexes = question.collection.readable_indexes();
     let fitting = indexes.filter(|index| index.state == IndexState::Ready && !index.hidden);
     let mut whole: Option<NearPlan> = None;
     for index in fitting.filter(|index| only.is_none_or(|only| only.id == index.id)) {

@@ -416,5 +416,12 @@ fn find_index(collection: &Collection, hint: Val<'_>) -> Result<Option<Arc<Index
         }
     };
     let usable = |i: &&Arc<Index>| i.state == crate::catalog::IndexState::Ready && !i.hidden;
-    Ok(found.filter(usable).cloned())
+    let Some(found) = found.filter(usable) else { return Ok(None) };
+    if !collection.readable_indexes().any(|index| index.id == found.id) {
+        return Err(Error::bad_value(format!(
+            "the hinted index '{}' has fields that this client sees in another form",
+            found.name
+        )));
+    }
+    Ok(Some(found.clone()))
 }

@@ -38,7 +38,9 @@ impl Walk {
 
 /// The traversal that answers a query, if there is one.
 pub(super) fn of(question: &Question<'_>) -> Option<Walk> {
-    let pointers = question.collection.pointers.as_deref()?;
+    // The filter of a reader with a form of its own may mean other fields.
+    let is_canonical = question.collection.form.is_none();
+    let pointers = question.collection.pointers.as_deref().filter(|_| is_canonical)?;
     pointers.patterns.iter().find_map(|pattern| {
         let descent = pattern.kind.descend(pattern, question.filter.root())?;
         let index = question.collection.indexes.iter().find(|index| {

@@ -1,12 +1,15 @@
-//! Resolving fields that are not stored when documents are read: fields of trees and references
-//! with the strategy `pointer`, and copies whose update is queued.
+//! Stored documents as clients see them.
 //!
-//! `Scan` resolves documents before they are filtered, sorted or projected, so filters see the same
+//! - Fields that are not stored are resolved: fields of trees and references with the strategy
+//!   `pointer`, and copies whose update is queued.
+//! - A reader with a form of its own (`Collection::form`) is shown documents in that form.
+//!
+//! `Scan` does this before documents are filtered, sorted or projected, so filters see the same
 //! documents as clients. Code that reads a document by its key calls `resolve_document`. Collections
-//! without such patterns have no `pointers`, and skip all of this.
+//! without such patterns have no `pointers` and no `form`, and skip all of this.
 
 use super::pattern_reads::{state_key, visit_matching, visit_states, visit_states_before};
-use crate::catalog::{Collection, Pointers};
+use crate::catalog::{Collection, Pointers, ReaderForm};
 use crate::layout;
 use crate::store_failed;
 use ::patterns::{Documents, Find, resolve};
@@ -14,10 +17,10 @@ use std::sync::Arc;
 use store::{Bytes, Snapshot, Space};
 use value::{DocBuf, Error, RawDoc, Result, Val, keys};
 
-/// Resolves the documents of one collection at one snapshot.
+/// Makes the stored documents of one collection at one snapshot what clients see.
 pub struct Resolver {
-    pointers: Arc<Pointers>,
-    inner: resolve::Resolver,
+    pointers: Option<(Arc<Pointers>, resolve::Resolver)>,
+    form: Option<Arc<ReaderForm>>,
 }
 
 impl Resolver {
@@ -27,39 +30,78 @@ impl Resolver {
     /// When the store fails.
     #[inline]
     pub fn of(collection: &Collection, snapshot: &Snapshot) -> Result<Option<Box<Resolver>>> {
-        match &collection.pointers {
-            None => Ok(None),
-            Some(pointers) => Resolver::open(pointers, snapshot),
+        match is_needed(collection) {
+            false => Ok(None),
+            true => Resolver::open(collection, snapshot),
         }
     }
 
-    fn open(pointers: &Arc<Pointers>, snapshot: &Snapshot) -> Result<Option<Box<Resolver>>> {
-        let mut seen = SnapshotDocuments { snapshot, pointers };
-        let inner = resolve::Resolver::new(&pointers.patterns, &mut seen)?;
-        Ok(inner.map(|inner| Box::new(Resolver { pointers: pointers.clone(), inner })))
+    fn open(collection: &Collection, snapshot: &Snapshot) -> Result<Option<Box<Resolver>>> {
+        let mut pointers = None;
+        if let Some(known) = &collection.pointers {
+            let mut seen = SnapshotDocuments { snapshot, pointers: known };
+            let inner = resolve::Resolver::new(&known.patterns, &mut seen)?;
+            pointers = inner.map(|inner| (known.clone(), inner));
+        }
+        let form = collection.form.clone();
+        let needed = pointers.is_some() || form.is_some();
+        Ok(needed.then(|| Box::new(Resolver { pointers, form })))
     }
 
-    /// Returns the document as clients see it. All calls must use the same snapshot.
+    /// Returns the document as clients see it; `None` if it is stored like this. All calls must use
+    /// the same snapshot.
+    ///
+    /// # Errors
+    /// When the store fails, or when the document cannot be shown in the reader's form.
+    pub fn show(&mut self, snapshot: &Snapshot, doc: RawDoc<'_>) -> Result<Option<DocBuf>> {
+        let resolved = self.resolve(snapshot, doc)?;
+        let Some(form) = &self.form else { return Ok(resolved) };
+        let shown = form.show(resolved.as_ref().map_or(doc, DocBuf::as_doc))?;
+        Ok(shown.or(resolved))
+    }
+
+    /// Returns the document with its resolved fields, in its canonical form; `None` if it is stored
+    /// like this.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn resolve(&mut self, snapshot: &Snapshot, doc: RawDoc<'_>) -> Result<DocBuf> {
-        self.inner.resolve(&mut SnapshotDocuments { snapshot, pointers: &self.pointers }, doc)
+    pub fn resolve(&mut self, snapshot: &Snapshot, doc: RawDoc<'_>) -> Result<Option<DocBuf>> {
+        let Some((pointers, inner)) = &mut self.pointers else { return Ok(None) };
+        inner.resolve(&mut SnapshotDocuments { snapshot, pointers }, doc).map(Some)
     }
+}
+
+/// Whether clients may see documents of a collection otherwise than they are stored.
+#[inline]
+#[must_use]
+pub fn is_needed(collection: &Collection) -> bool {
+    collection.pointers.is_some() || collection.form.is_some()
 }
 
 /// Returns a stored document as clients see it.
 ///
 /// # Errors
-/// When the store fails.
+/// When the store fails, or when the document cannot be shown in the reader's form.
 #[inline]
 pub fn resolve_document(collection: &Collection, snapshot: &Snapshot, doc: Bytes) -> Result<Bytes> {
-    match Resolver::of(collection, snapshot)? {
-        None => Ok(doc),
-        Some(mut resolver) => {
-            Ok(resolver.resolve(snapshot, RawDoc::new(&doc))?.into_bytes().into())
-        }
-    }
+    let Some(mut resolver) = Resolver::of(collection, snapshot)? else { return Ok(doc) };
+    let shown = resolver.show(snapshot, RawDoc::new(&doc))?;
+    Ok(shown.map_or(doc, |shown| shown.into_bytes().into()))
+}
+
+/// Returns a stored document with its resolved fields, in its canonical form.
+///
+/// # Errors
+/// When the store fails.
+#[inline]
+pub fn canonical_document(
+    collection: &Collection,
+    snapshot: &Snapshot,
+    doc: Bytes,
+) -> Result<Bytes> {
+    let Some(mut resolver) = Resolver::of(collection, snapshot)? else { return Ok(doc) };
+    let resolved = resolver.resolve(snapshot, RawDoc::new(&doc))?;
+    Ok(resolved.map_or(doc, |resolved| resolved.into_bytes().into()))
 }
 
 /// Read-only access to the collections that patterns need, at one snapshot.

@@ -96,8 +96,9 @@ pub(crate) fn documents(
     let mut name = name;
     if let Some(view) = name.filter(|_| !std::ptr::eq(row, &super::coll_stats::ROW)) {
         // A view with an empty pipeline is treated as its collection.
-        let catalog = server.data().catalog.load();
-        let resolved = resolve(&catalog, server.db(), Some(view), RawDoc::empty())?;
+        let scope = server.data().newest();
+        let catalog = &scope.catalog;
+        let resolved = resolve(&scope, server.db(), Some(view), RawDoc::empty())?;
         let is_view = catalog.get(server.db(), view).is_some_and(|found| found.view().is_some());
         if is_view && !resolved.pipeline.as_doc().is_empty() {
             return Err(not_first(stage));

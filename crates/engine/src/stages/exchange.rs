@@ -4,7 +4,7 @@
 
 use super::chunks::next_chunk;
 use crate::catalog::Collection;
-use crate::exec::{Stream, write};
+use crate::exec::{Stream, modify, write};
 use crate::index::maintain;
 use crate::layout;
 use crate::memory::Share;
@@ -47,11 +47,14 @@ pub(super) fn exchange(
                 format!("collection '{db}.{name}' was dropped while $out was writing to it"),
             ));
         };
-        for doc in &new {
+        let collection = op.sees(collection)?;
+        let accepted = accepted(&collection, &new)?;
+        let new = accepted.as_ref().unwrap_or(&new);
+        for doc in new {
             collection.validate(doc.as_doc(), bypass_validation)?;
         }
         held.bytes = brought;
-        write_all(txn, op, &collection, &new, &mut held)
+        write_all(txn, op, &collection, new, &mut held)
     })?;
     Ok(Some(seqno))
 }
@@ -101,6 +104,19 @@ fn collect(
             return Err(too_large(place));
         }
     }
+}
+
+/// The canonical documents of those that a reader brings in a form of its own; `None` if they are
+/// canonical.
+fn accepted(collection: &Collection, new: &[DocBuf]) -> Result<Option<Vec<DocBuf>>> {
+    if collection.form.is_none() {
+        return Ok(None);
+    }
+    let accept = |doc: &DocBuf| {
+        let accepted = modify::accept_new(collection, doc.as_doc())?;
+        Ok(DocBuf::from_bytes(accepted.into_owned()))
+    };
+    new.iter().map(accept).collect::<Result<Vec<_>>>().map(Some)
 }
 
 /// A document to write: its record key, the old document and the new one.

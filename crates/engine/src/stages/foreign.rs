@@ -359,7 +359,7 @@ impl Foreign {
                 && same(&index.collation)
                 && index.fields.first().is_some_and(|field| field.path.text() == self.field.text())
         };
-        let index = collection.indexes.iter().filter(suits).min_by_key(|i| i.fields.len())?;
+        let index = collection.readable_indexes().filter(suits).min_by_key(|i| i.fields.len())?;
         let index = index.clone();
         Some(FindMethod::Index(snapshot, collection, index))
     }

@@ -239,7 +239,8 @@ impl GeoNear {
 /// The field of the only geospatial index. A planar index is preferred to spherical ones.
 fn only_key(collection: &Collection) -> Result<String> {
     for (kind, plane) in [("2d", true), ("2dsphere", false)] {
-        let ready = collection.indexes.iter().filter(|i| i.state == IndexState::Ready && !i.hidden);
+        let indexes = collection.readable_indexes();
+        let ready = indexes.filter(|i| i.state == IndexState::Ready && !i.hidden);
         let mut keys = ready.filter_map(|index| match &index.kind {
             IndexKind::Geo(geo) if geo.plane.is_some() == plane => {
                 let first = geo.at.first().and_then(|at| index.fields.get(*at))?;

@@ -8,7 +8,8 @@ use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::Position;
 use super::{Output, OwnedContext, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexKind, IndexState};
-use crate::exec::modify::{Target, choose_one};
+use crate::exec::modify::{self, Chosen, Target};
+use crate::exec::scan::Row;
 use crate::exec::{Doc, Stream, write};
 use crate::operation::Operation;
 use crate::records::resolve;
@@ -352,6 +353,7 @@ impl Output for Merge {
         input: &mut dyn Stream,
     ) -> Result<Option<Seqno>> {
         let target = data.collection(&self.db, &self.name);
+        let target = target.map(|target| op.sees(target)).transpose()?;
         self.check_index(target.as_deref())?;
         let (mut newest, mut left) = (None, None);
         loop {
@@ -377,6 +379,7 @@ impl Output for Merge {
                     let Some(collection) = txn.catalog.get(&self.db, &self.name).cloned() else {
                         return Ok(Written::default());
                     };
+                    let collection = op.sees(collection)?;
                     let written = self.write_some(txn, op, &collection, rest, bypass_validation);
                     write::trim_capped(txn, &collection)?;
                     Ok(written)
@@ -430,7 +433,7 @@ impl Merge {
             return Ok(());
         }
         let suits = target.is_some_and(|target| {
-            target.indexes.iter().any(|index| {
+            target.readable_indexes().any(|index| {
                 index.unique
                     && index.state == IndexState::Ready
                     && index.partial.is_none()
@@ -511,14 +514,13 @@ impl Merge {
             });
             doc = with_id.as_doc();
         }
-        let found = self.find(txn, op, collection, doc)?;
-        let Some((record, old)) = found else {
+        let Some(chosen) = self.find(txn, op, collection, doc)? else {
             return self
                 .insert(txn, collection, doc, bypass)
                 .map(|()| false)
                 .map_err(|error| duplicate(error, "$merge failed due to a DuplicateKey error"));
         };
-        let old = RawDoc::new(&old);
+        let old = RawDoc::new(&chosen.doc);
         let new = match &self.matched {
             WhenMatched::KeepExisting => return Ok(false),
             WhenMatched::Fail => {
@@ -550,13 +552,17 @@ impl Merge {
         if new.bytes() == old.bytes() {
             return Ok(false);
         }
-        collection.validate_update(old, new.as_doc(), bypass)?;
         let logged = match self.matched {
             WhenMatched::Replace => LoggedUpdate::Replacement,
             _ => between(old, new.as_doc()),
         };
-        write::replace(txn, collection, &record, old, &new, &logged)
-            .map_err(|error| duplicate(error, "$merge failed due to a DuplicateKey error"))?;
+        let replaced = if collection.form.is_some() {
+            modify::replace_seen(txn, collection, &chosen, new.as_doc(), &logged, bypass).map(drop)
+        } else {
+            collection.validate_update(old, new.as_doc(), bypass)?;
+            write::replace(txn, collection, &chosen.record, old, &new, &logged).map(drop)
+        };
+        replaced.map_err(|error| duplicate(error, "$merge failed due to a DuplicateKey error"))?;
         Ok(!self.is_on_id() && self.key(old) != self.key(new.as_doc()))
     }
 
@@ -576,6 +582,7 @@ impl Merge {
             )),
             WhenNotMatched::Insert => {
                 let doc = write::prepare(doc)?;
+                let doc = modify::accept_new(collection, RawDoc::new(&doc))?;
                 let doc = RawDoc::new(&doc);
                 collection.validate(doc, bypass)?;
                 write::insert(txn, collection, doc)
@@ -612,13 +619,14 @@ impl Merge {
         op: &Operation,
         collection: &Arc<Collection>,
         doc: RawDoc<'_>,
-    ) -> Result<Option<(store::Bytes, store::Bytes)>> {
+    ) -> Result<Option<Chosen>> {
         if self.is_on_id() && collection.capped().is_none() {
             let record = write::record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
             let key = write::document_key(collection, &record);
             let Some(doc) = txn.document(collection, &key)? else { return Ok(None) };
             let doc = resolve::resolve_document(collection, &txn.snapshot, doc)?;
-            return Ok(Some((record.into(), doc)));
+            let row = Row { record: record.into(), doc };
+            return Chosen::new(txn, collection, row, None).map(Some);
         }
         let query = DocBuf::build(|out| {
             for on in &self.on {
@@ -629,8 +637,7 @@ impl Merge {
         });
         let filter = Arc::new(Filter::parse(query.as_doc(), &self.kept.get())?);
         let target = Target { query: query.as_doc(), filter, sort: None, hint: None };
-        let chosen = choose_one(txn, op, collection, &target)?;
-        Ok(chosen.map(|chosen| (chosen.record, chosen.doc)))
+        modify::choose_one(txn, op, collection, &target)
     }
 }
 

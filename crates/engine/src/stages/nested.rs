@@ -73,7 +73,7 @@ impl Nested {
         let empty = RawDoc::empty();
         let (collection, views) = match (context.scope, from) {
             (Some(scope), Some(_)) => {
-                let found = pipeline::resolve(&scope.catalog, context.db, from, empty)?;
+                let found = pipeline::resolve(scope, context.db, from, empty)?;
                 (found.collection, found.pipeline)
             }
             _ => (None, DocBuf::new()),

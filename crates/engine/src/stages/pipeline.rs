@@ -1,7 +1,7 @@
 //! Running a pipeline: the leading stages become a find with a plan; the other stages read from it.
 
-use super::{Fused, Role, Stage};
-use crate::catalog::{Catalog, Collection};
+use super::{Fused, Role, Scope, Stage};
+use crate::catalog::Collection;
 use crate::exec::Stream;
 use crate::exec::find::{FindOptions, FindStream};
 use crate::exec::metadata::{Metadata, WithMeta};
@@ -32,16 +32,17 @@ pub struct Resolved {
     pub fired: Fired,
 }
 
-/// Resolves views to a collection.
+/// Resolves views to a collection, as the reader sees it.
 ///
 /// # Errors
-/// ViewDepthLimitExceeded.
+/// ViewDepthLimitExceeded; errors of the collection's shapes.
 pub fn resolve(
-    catalog: &Catalog,
+    scope: &Scope,
     db: &str,
     name: Option<&str>,
     pipeline: RawDoc<'_>,
 ) -> Result<Resolved> {
+    let catalog = &scope.catalog;
     let mut pipeline = DocBuf::from(pipeline);
     let fired = Fired::default();
     let Some(name) = name else { return Ok(Resolved { collection: None, pipeline, fired }) };
@@ -53,7 +54,8 @@ pub fn resolve(
         };
         let Some(view) = collection.view() else {
             let (pipeline, fired) = optimised(pipeline);
-            return Ok(Resolved { collection: Some(collection.clone()), pipeline, fired });
+            let seen = scope.seen(collection)?.unwrap_or_else(|| collection.clone());
+            return Ok(Resolved { collection: Some(seen), pipeline, fired });
         };
         let mut joined = Vec::new();
         value::writer::write_array(&mut joined, |out| {

@@ -6,6 +6,7 @@ use super::commit::{CommitError, Open, WAIT_STEP};
 use super::{Effect, Transaction};
 use crate::catalog::{Catalog, Collection, persist};
 use crate::store_failed;
+use patterns::shape::Reader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Batch, Seqno, Snapshot, Space};
@@ -18,6 +19,29 @@ pub struct View {
     pub catalog: Arc<Catalog>,
     /// The data.
     pub snapshot: Snapshot,
+    /// Who reads; `None` if the catalog has no collection whose form depends on it, or for readers
+    /// of the canonical form.
+    pub reader: Option<Arc<Reader>>,
+}
+
+impl View {
+    /// A view for readers of the canonical form.
+    #[must_use]
+    pub fn new(catalog: Arc<Catalog>, snapshot: Snapshot) -> View {
+        View { catalog, snapshot, reader: None }
+    }
+
+    /// A collection of the catalog as the reader sees it; `None` if that is the canonical form.
+    ///
+    /// # Errors
+    /// BadValue for a pinned form that the collection does not have, and errors of its shapes.
+    #[inline]
+    pub fn seen(&self, collection: &Collection) -> Result<Option<Arc<Collection>>> {
+        match (&self.reader, &collection.shapes) {
+            (Some(reader), Some(_)) => collection.seen_by(reader),
+            _ => Ok(None),
+        }
+    }
 }
 
 /// The most bytes that one transaction may write.
@@ -42,7 +66,7 @@ impl Data {
             let catalog = self.catalog.load_full();
             let snapshot = self.store.snapshot();
             if Arc::ptr_eq(&catalog, &self.catalog.load()) {
-                return View { catalog, snapshot };
+                return View::new(catalog, snapshot);
             }
         }
     }
@@ -60,7 +84,7 @@ impl Data {
         let owner = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut state = self.commit.lock();
         // Inside the lock, so that nothing is committed in between.
-        let View { catalog, snapshot } = on.unwrap_or_else(|| self.newest());
+        let View { catalog, snapshot, .. } = on.unwrap_or_else(|| self.newest());
         let mut txn = Transaction::new(catalog, snapshot);
         txn.owner = Some(owner);
         txn.share = Some(self.resources.memory().share());

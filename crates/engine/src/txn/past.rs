@@ -201,7 +201,7 @@ impl Data {
         let seqno = later.saturating_sub(1);
         let snapshot = self.store.snapshot_at(seqno).ok_or_else(|| too_old(at))?;
         let catalog = self.past.catalog(&newest.catalog, at, seqno);
-        Ok((View { catalog, snapshot }, at))
+        Ok((View::new(catalog, snapshot), at))
     }
 }
 

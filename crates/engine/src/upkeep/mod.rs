@@ -118,9 +118,10 @@ pub fn bypasses_patterns(
         ));
     }
     check_locked(txn)?;
-    // A layout is not a value, so it cannot be wrong.
+    // A layout or a shape is not a value, so it cannot be wrong.
     let right = |pattern: &&Arc<Pattern>| {
         pattern.layout().is_none()
+            && pattern.shape().is_none()
             && matches!(pattern.phase, Phase::Ready | Phase::Building | Phase::Preparing)
     };
     let right = bound.targets.iter().chain(&bound.sources).filter(right);

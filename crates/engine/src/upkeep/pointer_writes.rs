@@ -22,7 +22,7 @@ pub(super) fn stored(txn: &Transaction, collection: &Collection, record: &[u8]) 
 fn resolve_image(txn: &Transaction, collection: &Collection, image: DocBuf) -> Result<DocBuf> {
     match Resolver::of(collection, &txn.snapshot)? {
         None => Ok(image),
-        Some(mut resolver) => resolver.resolve(&txn.snapshot, image.as_doc()),
+        Some(mut resolver) => Ok(resolver.resolve(&txn.snapshot, image.as_doc())?.unwrap_or(image)),
     }
 }
 
@@ -53,7 +53,10 @@ pub(super) fn replace(
     let mut resolver = Resolver::of(collection, &txn.snapshot)?;
     let mut resolved = |doc: &DocBuf| match &mut resolver {
         None => Ok(doc.clone()),
-        Some(resolver) => resolver.resolve(&txn.snapshot, doc.as_doc()),
+        Some(resolver) => {
+            let resolved = resolver.resolve(&txn.snapshot, doc.as_doc())?;
+            Ok(resolved.unwrap_or_else(|| doc.clone()))
+        }
     };
     let after = resolved(image)?;
     let replaced = change.logged == Some(&LoggedUpdate::Replacement);

@@ -97,8 +97,9 @@ pub(crate) fn complete(
             .iter()
             .filter(|p| p.phase == Phase::Building || is_replaced(&view.catalog, db, p))
             .filter(|p| p.common.during_build == DuringBuild::Compute)
-            // While a layout is being built, documents in both forms can be read.
-            .filter(|p| p.layout().is_none())
+            // While a layout is being built, documents in both forms can be read. A shape stores
+            // nothing.
+            .filter(|p| p.layout().is_none() && p.shape().is_none())
             // Resolved values need not be derived before.
             .filter(|p| !p.is_pointer() || p.traits.counts_for_readers)
             .cloned()
@@ -134,7 +135,7 @@ pub(crate) fn complete(
             }
         }
         if is_complete {
-            op.read_view(View { catalog: catalog.clone(), snapshot: txn.snapshot });
+            op.read_view(View::new(catalog.clone(), txn.snapshot));
             return Ok(());
         }
         if op.read_time().is_some() {

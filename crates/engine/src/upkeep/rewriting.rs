@@ -200,6 +200,9 @@ impl<'q> Rewrites<'q> {
         for (at, (name, _)) in stages.iter().enumerate() {
             let mut answer = None;
             for pattern in bound.targets.iter().filter(|pattern| pattern.may_answer()) {
+                if self.is_seen_otherwise(collection, pattern)? {
+                    continue;
+                }
                 let question = Question { pattern, collection: &collection.name, snapshot: self };
                 answer = pattern.kind.answer_stage(&question, stages, at)?;
                 if let Some(answer) = &answer {
@@ -228,6 +231,9 @@ impl<'q> Rewrites<'q> {
     ) -> Result<Option<T>> {
         let Some(bound) = &collection.patterns else { return Ok(None) };
         for pattern in bound.sources.iter().filter(|pattern| pattern.may_answer()) {
+            if self.is_seen_otherwise(collection, pattern)? {
+                continue;
+            }
             let question = Question { pattern, collection: &collection.name, snapshot: self };
             if let Some(answer) = ask(pattern, &question)? {
                 self.note(pattern, from);
@@ -235,6 +241,23 @@ impl<'q> Rewrites<'q> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the reader sees documents of the queried collection, or of one that a pattern reads
+    /// or maintains, in a form of its own. Maintained values are those of canonical documents.
+    fn is_seen_otherwise(&self, collection: &Collection, pattern: &Pattern) -> Result<bool> {
+        if collection.form.is_some() {
+            return Ok(true);
+        }
+        for name in [Some(&*pattern.target), pattern.source()].into_iter().flatten() {
+            let found = self.scope.catalog.get(self.db, name);
+            if let Some(found) = found
+                && self.scope.seen(found)?.is_some()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn note(&mut self, pattern: &Arc<Pattern>, from: &'static str) {

@@ -121,7 +121,10 @@ impl Keys {
             let doc = RawDoc::new(&doc);
             let matches = match &mut resolver {
                 None => filter.matches(doc)?,
-                Some(resolver) => filter.matches(resolver.resolve(&txn.snapshot, doc)?.as_doc())?,
+                Some(resolver) => {
+                    let resolved = resolver.resolve(&txn.snapshot, doc)?;
+                    filter.matches(resolved.as_ref().map_or(doc, DocBuf::as_doc))?
+                }
             };
             if matches {
                 chosen.insert(key_of(pattern, &key, doc));

@@ -19,7 +19,7 @@ fn apply(question: &Question<'_>, needs: &Needs<'_>) -> Option<Decision> {
     if !plain || filter.text().is_some() || filter.near().is_some() {
         return None;
     }
-    question.collection.indexes.iter().find_map(|index| {
+    question.collection.readable_indexes().find_map(|index| {
         let candidate = planner::use_of(question, index)?;
         let column = column(&candidate, path)?;
         let access = Access::Index(candidate);

@@ -1,0 +1,150 @@
+//! The shapes of a collection: the patterns that determine how readers see its documents, and the
+//! form in which one reader sees them. They are part of the collection, so that a collection without
+//! shapes costs one check.
+//!
+//! A collection of the catalog is canonical. [`Collection::seen_by`] returns a copy with the form of
+//! a reader; plans, scans and statements that get it use that form (`records/resolve` shows
+//! documents, `exec/modify` accepts images).
+
+use super::{Collection, Index};
+use patterns::paths::meet;
+use patterns::shape::{Reader, Shape, ShapeView};
+use patterns::{CollectionPatterns, Pattern, Phase};
+use std::sync::Arc;
+use value::{DocBuf, Error, RawDoc, Result, Val};
+
+/// The shapes of one collection, as a stack.
+pub struct Shapes {
+    /// The patterns; the first shows canonical documents, each other what the one before it shows.
+    layers: Vec<Arc<Pattern>>,
+}
+
+/// How one reader sees the documents of a collection.
+pub struct ReaderForm {
+    /// The views, in the order in which a canonical document passes them.
+    views: Vec<Box<dyn ShapeView>>,
+}
+
+impl Shapes {
+    /// Returns the shapes among the patterns of a collection, if there are any.
+    pub(super) fn of(bound: &CollectionPatterns) -> Option<Arc<Shapes>> {
+        let shows = |pattern: &&Arc<Pattern>| {
+            pattern.shape().is_some() && !matches!(pattern.phase, Phase::Clearing | Phase::Failed)
+        };
+        let mut layers: Vec<_> = bound.targets.iter().filter(shows).cloned().collect();
+        layers.sort_by_key(|pattern| std::cmp::Reverse(pattern.shape().map(Shape::level)));
+        (!layers.is_empty()).then(|| Arc::new(Shapes { layers }))
+    }
+
+    /// Returns the form in which a reader sees documents; `None` for the canonical form.
+    fn form(&self, collection: &Collection, reader: &Reader) -> Result<Option<ReaderForm>> {
+        let shapes = || self.layers.iter().filter_map(|pattern| pattern.shape());
+        if let Some(pin) = reader.pinned
+            && !shapes().any(|shape| shape.has_form(pin))
+        {
+            return Err(Error::bad_value(format!(
+                "documents of '{}' have no version {pin} ('$schemaVersion')",
+                collection.namespace()
+            )));
+        }
+        let mut views = Vec::new();
+        for shape in shapes() {
+            views.extend(shape.view(reader)?);
+        }
+        Ok((!views.is_empty()).then_some(ReaderForm { views }))
+    }
+}
+
+impl ReaderForm {
+    /// Returns a canonical document as the reader sees it; `None` if that is the same.
+    ///
+    /// # Errors
+    /// When the document cannot be shown in the reader's form.
+    pub fn show(&self, canonical: RawDoc<'_>) -> Result<Option<DocBuf>> {
+        let mut shown: Option<DocBuf> = None;
+        for view in &self.views {
+            let next = view.show(shown.as_ref().map_or(canonical, DocBuf::as_doc))?;
+            shown = next.or(shown);
+        }
+        Ok(shown)
+    }
+
+    /// Converts an image that the reader wrote to the canonical document. `before` is the canonical
+    /// document that the reader changed, `None` for an insert.
+    ///
+    /// # Errors
+    /// When the image has no canonical form.
+    pub fn accept(&self, before: Option<RawDoc<'_>>, image: RawDoc<'_>) -> Result<DocBuf> {
+        // What each view was given, first the canonical document.
+        let mut steps: Vec<Option<DocBuf>> = vec![before.map(DocBuf::from)];
+        for view in self.views.iter().take(self.views.len().saturating_sub(1)) {
+            let given = steps.last().and_then(Option::as_ref);
+            let shown = match given {
+                Some(given) => Some(view.show(given.as_doc())?.unwrap_or_else(|| given.clone())),
+                None => None,
+            };
+            steps.push(shown);
+        }
+        let mut image = DocBuf::from(image);
+        for (view, before) in self.views.iter().zip(&steps).rev() {
+            image = view.accept(before.as_ref().map(DocBuf::as_doc), image.as_doc())?;
+        }
+        let same_id = |before: RawDoc<'_>| {
+            let (old, new) = (before.find("_id"), image.as_doc().find("_id"));
+            old.map(|id| (id.kind, id.bytes)) == new.map(|id| (id.kind, id.bytes))
+        };
+        if before.is_some_and(|before| !same_id(before)) {
+            return Err(Error::internal("a view of a document changed its _id"));
+        }
+        Ok(image)
+    }
+
+    /// Returns whether values at a path, below it or above it may differ from those of canonical
+    /// documents.
+    #[must_use]
+    pub fn differs_at(&self, path: &str) -> bool {
+        self.views.iter().flat_map(|view| view.differs_at()).any(|differs| meet(differs, path))
+    }
+
+    /// Returns whether an index has the same entries for documents in this form.
+    fn allows(&self, index: &Index) -> bool {
+        !paths_of_index(index.spec.as_doc()).iter().any(|path| self.differs_at(path))
+    }
+}
+
+impl Collection {
+    /// Returns the collection as a reader sees it; `None` if that is the canonical form.
+    ///
+    /// # Errors
+    /// BadValue for a pinned form that the collection does not have, and errors of its shapes.
+    pub fn seen_by(&self, reader: &Reader) -> Result<Option<Arc<Collection>>> {
+        let Some(shapes) = &self.shapes else { return Ok(None) };
+        let Some(form) = shapes.form(self, reader)? else { return Ok(None) };
+        Ok(Some(Arc::new(Collection { form: Some(Arc::new(form)), ..self.clone() })))
+    }
+
+    /// Returns the indexes that queries may use: for a reader with its own form those over paths
+    /// that do not differ. Writes maintain all `indexes`.
+    pub fn readable_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
+        let form = self.form.as_deref();
+        self.indexes.iter().filter(move |index| match form {
+            None => true,
+            Some(form) => index.is_clustered() || form.allows(index),
+        })
+    }
+}
+
+/// Returns the paths whose values decide the entries of an index. The empty path is the whole
+/// document.
+pub(super) fn paths_of_index(spec: RawDoc<'_>) -> Vec<String> {
+    let document = |option: &str| spec.get(option).and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    let mut paths: Vec<String> = Vec::new();
+    for (field, _) in document("key").iter().chain(document("weights").iter()) {
+        let root = field.strip_suffix("$**").map(|root| root.trim_end_matches('.'));
+        if !field.starts_with("_fts") {
+            paths.push(root.unwrap_or(field).to_owned());
+        }
+    }
+    patterns::paths::of_filter(document("partialFilterExpression"), &mut paths);
+    paths
+}
