@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer};
 use server::{Password, TlsOptions};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -47,6 +48,9 @@ pub(crate) struct ServeArgs {
     /// Format of log lines [default: text]
     #[arg(long, env = "MOTIF_LOG_FORMAT", value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
+    /// Set a server parameter at startup, as `setParameter` does later; may be repeated
+    #[arg(long, alias = "setParameter", value_name = "NAME=VALUE", value_parser = parameter)]
+    pub(crate) set_parameter: Vec<(String, ParameterValue)>,
     /// Allow commands that exist for tests only
     #[arg(long, env = "MOTIF_TEST_COMMANDS", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
@@ -110,6 +114,8 @@ struct FileSettings {
     log_level: Option<LogLevel>,
     log_format: Option<LogFormat>,
     test_commands: Option<bool>,
+    #[serde(default)]
+    set_parameter: BTreeMap<String, ParameterValue>,
     auth: Option<bool>,
     insecure_listen_without_authentication: Option<bool>,
     tls_mode: Option<TlsMode>,
@@ -119,6 +125,42 @@ struct FileSettings {
     tls_ca_file: Option<PathBuf>,
     tls_crl_file: Option<PathBuf>,
     tls_allow_connections_without_certificates: Option<bool>,
+}
+
+/// The value of a server parameter.
+#[derive(Deserialize, Debug, Clone, PartialEq)]
+#[serde(untagged)]
+pub(crate) enum ParameterValue {
+    Bool(bool),
+    Whole(i64),
+    Number(f64),
+    Text(String),
+}
+
+impl ParameterValue {
+    fn write(&self, out: &mut Writer<'_>, name: &str) {
+        match self {
+            ParameterValue::Bool(value) => out.bool(name, *value),
+            ParameterValue::Whole(value) => out.i64(name, *value),
+            ParameterValue::Number(value) => out.f64(name, *value),
+            ParameterValue::Text(value) => out.str(name, value),
+        };
+    }
+}
+
+/// Reads `NAME=VALUE`.
+fn parameter(text: &str) -> Result<(String, ParameterValue), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let value = if let Ok(value) = value.parse() {
+        ParameterValue::Bool(value)
+    } else if let Ok(value) = value.parse() {
+        ParameterValue::Whole(value)
+    } else if let Ok(value) = value.parse() {
+        ParameterValue::Number(value)
+    } else {
+        ParameterValue::Text(value.to_owned())
+    };
+    Ok((name.to_owned(), value))
 }
 
 /// The words of the command line, as `getCmdLineOpts` shows them to clients.
@@ -198,7 +240,7 @@ pub(crate) enum LogFormat {
 }
 
 /// Settings of which every one has its value.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) listen: String,
     /// The addresses that `listen` means.
@@ -210,6 +252,8 @@ pub(crate) struct Settings {
     pub(crate) log_level: LogLevel,
     pub(crate) log_format: LogFormat,
     pub(crate) test_commands: bool,
+    /// Server parameters by name.
+    pub(crate) parameters: BTreeMap<String, ParameterValue>,
     /// Whether clients must log in.
     pub(crate) auth: bool,
     /// What encrypted connections need; without it all are plain.
@@ -246,6 +290,8 @@ impl Settings {
                     .unwrap_or(false),
             },
         )?;
+        let mut parameters = file.set_parameter;
+        parameters.extend(args.set_parameter);
         Ok(Settings {
             listen,
             addresses,
@@ -265,6 +311,7 @@ impl Settings {
             log_level: args.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
             log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
             test_commands: args.test_commands.or(file.test_commands).unwrap_or(false),
+            parameters,
             auth,
             tls,
             config: args.config,
@@ -299,12 +346,20 @@ impl Settings {
                 log.str("level", &format!("{:?}", self.log_level).to_lowercase());
                 log.str("format", &format!("{:?}", self.log_format).to_lowercase());
             });
-            if self.test_commands {
-                out.doc("setParameter", |parameters| {
-                    parameters.bool("enableTestCommands", true);
+            if self.test_commands || !self.parameters.is_empty() {
+                out.doc("setParameter", |out| {
+                    if self.test_commands {
+                        out.bool("enableTestCommands", true);
+                    }
+                    self.write_parameters(out);
                 });
             }
         })
+    }
+
+    /// Writes the server parameters as fields.
+    pub(crate) fn write_parameters(&self, out: &mut Writer<'_>) {
+        self.parameters.iter().for_each(|(name, value)| value.write(out, name));
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use value::{DocBuf, ejson};
+use value::{DocBuf, Val, ejson};
 
 fn motif() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_motif"));
@@ -364,4 +364,82 @@ fn the_load_program_measures_a_server_and_writes_json() {
     let result = doc(&std::fs::read_to_string(&json).unwrap());
     let count = result.as_doc().find("measurements").and_then(|list| list.as_array());
     assert_eq!(count.map(|list| list.count()), Some(18));
+}
+
+#[test]
+fn a_thousand_dropped_collections_do_not_delay_sigterm_and_are_reclaimed_after_it() {
+    const COLLECTIONS: usize = 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let dropped = |client: &mut Client| {
+        let status = client.run("admin", &doc("{serverStatus: 1}")).unwrap();
+        let store = status.as_doc().get("store").and_then(Val::as_doc).unwrap();
+        store.get("droppedRanges").and_then(Val::as_i64_exact).unwrap()
+    };
+    let server = Server::start(&data);
+    let mut client = server.client();
+    let pad = "x".repeat(500);
+    for number in 0..COLLECTIONS {
+        let insert = format!(
+            "{{insert: 'c{number}', documents: [{{_id: 1, pad: '{pad}'}}], writeConcern: {{w: 1, j: false}}}}"
+        );
+        client.run("many", &doc(&insert)).unwrap();
+    }
+    client.run("many", &doc("{insert: 'stays', documents: [{_id: 1}]}")).unwrap();
+    for number in 0..COLLECTIONS {
+        client.run("many", &doc(&format!("{{drop: 'c{number}'}}"))).unwrap();
+    }
+    assert!(dropped(&mut client) > 0, "nothing is left to be reclaimed");
+    drop(client);
+    let (code, time) = server.terminate();
+    assert_eq!(code, Some(0));
+    // Seconds on an idle machine; this bound is for a busy one.
+    assert!(time < Duration::from_secs(60), "{time:?}");
+    let server = Server::start(&data);
+    let mut client = server.client();
+    let deadline = Instant::now() + Duration::from_secs(300);
+    while dropped(&mut client) > 0 {
+        assert!(Instant::now() < deadline, "{} ranges are left", dropped(&mut client));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let names = client.run("many", &doc("{listCollections: 1, nameOnly: true}")).unwrap();
+    let names = names.as_doc().get("cursor").and_then(Val::as_doc).unwrap();
+    assert_eq!(names.get("firstBatch").and_then(Val::as_array).unwrap().iter().count(), 1);
+    drop(client);
+    assert_eq!(server.terminate().0, Some(0));
+    run_ok(motif().arg("check").arg(&data));
+}
+
+#[test]
+fn parameters_can_be_set_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("motif.toml");
+    std::fs::write(&config, "[set-parameter]\nmaxOpenCursors = 7\nallowDiskUseByDefault = false\n")
+        .unwrap();
+    let start = |parameter: &str| {
+        let mut command = motif();
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(folder.path().join("data"));
+        command.arg("--config").arg(&config).args(["--set-parameter", parameter]);
+        command
+    };
+    let server = Server::spawn(start("maxSnapshotRetentionMegabytes=100"));
+    let names = "maxSnapshotRetentionMegabytes: 1, snapshotLifetimeLimitSeconds: 1, maxOpenCursors: 1, allowDiskUseByDefault: 1";
+    let get = doc(&format!("{{getParameter: 1, {names}}}"));
+    let reply = server.client().run("admin", &get).unwrap();
+    let whole = |name: &str| reply.as_doc().get(name).and_then(Val::as_i64_exact);
+    assert_eq!(whole("maxSnapshotRetentionMegabytes"), Some(100));
+    assert_eq!(whole("snapshotLifetimeLimitSeconds"), Some(24 * 3600));
+    assert_eq!(whole("maxOpenCursors"), Some(7));
+    assert_eq!(reply.as_doc().get("allowDiskUseByDefault"), Some(Val::Bool(false)));
+    let options = server.client().run("admin", &doc("{getCmdLineOpts: 1}")).unwrap();
+    assert!(format!("{options:?}").contains("maxSnapshotRetentionMegabytes"), "{options:?}");
+    assert_eq!(server.terminate().0, Some(0));
+    for wrong in ["noSuchParameter=1", "snapshotLifetimeLimitSeconds=0"] {
+        let output = run(&mut start(wrong));
+        assert!(!output.status.success(), "{wrong}");
+        let name = wrong.split_once('=').unwrap().0;
+        assert!(text(&output.stderr).contains(name), "{}", text(&output.stderr));
+    }
 }

@@ -40,6 +40,7 @@ impl Client {
             remote: peer.remote,
             current: Mutex::default(),
             operation_id: AtomicU64::new(0),
+            reads_at: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             application: Mutex::new(String::new()),
             user: Mutex::new(None),

@@ -17,7 +17,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use value::{Code, DocBuf, Error, Result, limits};
+use store::Seqno;
+use value::{Code, DocBuf, Error, Result, Val, limits};
 
 /// The source of a cursor's documents.
 pub enum Source {
@@ -65,6 +66,10 @@ pub struct Cursor {
     pub collection: Option<Arc<Collection>>,
     /// The command that opened it.
     pub command: DocBuf,
+    /// The commit that it reads, if it reads from a snapshot of the store.
+    pub snapshot: Option<Seqno>,
+    /// When it was opened.
+    pub opened: Instant,
     /// When it was last used.
     pub last_used: Instant,
     /// Documents returned so far.
@@ -92,15 +97,37 @@ impl Cursor {
                 "collection dropped between getMore calls",
             ));
         }
-        match &mut self.source {
+        let next = match &mut self.source {
             Source::Stream(stream) => stream.next(op),
-            Source::Tail(tail) => {
-                let Some((record, doc)) = tail.stream.next_row(op)? else { return Ok(None) };
-                tail.last = record;
-                Ok(Some(doc))
-            }
+            Source::Tail(tail) => match tail.stream.next_row(op) {
+                Ok(Some((record, doc))) => {
+                    tail.last = record;
+                    Ok(Some(doc))
+                }
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            },
             Source::Changes(changes) => changes.next(op),
+        };
+        next.map_err(|error| self.in_own_terms(error))
+    }
+
+    /// A cursor that was not asked to read a snapshot does not fail because of one.
+    #[cold]
+    fn in_own_terms(&self, error: Error) -> Error {
+        let concern = self.command.as_doc().get("readConcern").and_then(Val::as_doc);
+        let level = concern.and_then(|concern| concern.get("level")).and_then(Val::as_str);
+        if error.code() != Code::SNAPSHOT_TOO_OLD
+            || self.transaction.is_some()
+            || level == Some("snapshot")
+        {
+            return error;
         }
+        Error::new(
+            Code::QUERY_PLAN_KILLED,
+            "the cursor was open for too long, or kept too much: the data that it reads is no \
+             longer kept",
+        )
     }
 
     /// Whether the cursor stays open after its last document.
@@ -387,6 +414,15 @@ impl Cursors {
         let timeout = self.timeout_ms.load(Ordering::Relaxed);
         let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
         self.close_where(|cursor| !cursor.no_timeout && cursor.last_used.elapsed() >= timeout)
+    }
+
+    /// Calls `look` with every cursor that no command is using.
+    pub fn for_each_idle(&self, mut look: impl FnMut(&Cursor)) {
+        for state in self.open.lock().values() {
+            if let CursorSlot::Idle(cursor) = state {
+                look(cursor);
+            }
+        }
     }
 
     /// The number of open cursors, and of those without a timeout.

@@ -42,9 +42,10 @@ pub struct Engine(pub(crate) Arc<Inner>);
 
 /// The memory limit for commits that are not in tables yet. A larger limit means that more versions
 /// of a document are replaced before they are written to a table, but also that more of the log
-/// must be read after a crash.
+/// must be read after a crash. It is not more than a quarter of a small cache.
 fn memtable_bytes(cache_bytes: u64) -> u64 {
-    (cache_bytes / 8).clamp(64 << 20, 256 << 20)
+    let small = (cache_bytes / 4).max(1 << 20);
+    (cache_bytes / 8).clamp(64 << 20, 256 << 20).min(small)
 }
 
 impl Engine {

@@ -210,6 +210,7 @@ impl Operation {
             remote: String::new(),
             current: Mutex::default(),
             operation_id: AtomicU64::new(0),
+            reads_at: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             application: Mutex::new(String::new()),
             user: Mutex::new(None),

@@ -19,6 +19,8 @@ pub struct Slot {
     pub current: Mutex<Current>,
     /// The number of the running operation, unique over all connections; 0 when idle.
     pub operation_id: AtomicU64,
+    /// The commit that the running operation reads, if it reads from one for a cursor; else 0.
+    pub reads_at: AtomicU64,
     /// Set by `killOp` and similar commands.
     pub killed: AtomicBool,
     /// The application's name from `hello`.

@@ -18,8 +18,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use store::{
-    Batch, Damage, DiskStore, Load, LogDevice, Options, Result, Seqno, Snapshot, Space, Stats,
-    Store,
+    Batch, Damage, DiskStore, Load, LogDevice, Options, Result, Seqno, Snapshot, SnapshotLimits,
+    Space, Stats, Store,
 };
 
 /// Disks write sectors of this size whole or not at all.
@@ -391,6 +391,18 @@ impl Store for FaultStore {
 
     fn approximate_range_bytes(&self, space: Space, from: &[u8], to: &[u8]) -> u64 {
         self.store.approximate_range_bytes(space, from, to)
+    }
+
+    fn snapshot_limits(&self) -> SnapshotLimits {
+        self.store.snapshot_limits()
+    }
+
+    fn set_snapshot_limits(&self, limits: SnapshotLimits) -> bool {
+        self.store.set_snapshot_limits(limits)
+    }
+
+    fn pinned_bytes(&self, seqno: Seqno) -> u64 {
+        self.store.pinned_bytes(seqno)
     }
 
     fn close(&self) -> Result<()> {

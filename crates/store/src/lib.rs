@@ -9,6 +9,8 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+use std::time::Duration;
+
 mod batch;
 mod bytes;
 pub mod disk;
@@ -29,7 +31,7 @@ pub use error::{Result, StoreError};
 pub use load::{Entries, Load};
 pub use memory::MemoryStore;
 pub use scratch::{RUN_BUFFER_BYTES, Run, RunWriter, Scratch};
-pub use snapshot::{Block, Direction, Lent, Range, Snapshot};
+pub use snapshot::{Block, Direction, Lent, Range, Snapshot, SnapshotLimits};
 pub use stats::{Damage, MergeFailure, SpaceStats, Stats};
 
 /// A place in the commit order. A snapshot sees every commit whose number is not above its own.
@@ -156,6 +158,23 @@ pub trait Store: Send + Sync {
 
     /// The approximate bytes of the entries in `[from, to)`; 0 only if there are none.
     fn approximate_range_bytes(&self, space: Space, from: &[u8], to: &[u8]) -> u64;
+
+    /// Returns how much open snapshots may keep.
+    fn snapshot_limits(&self) -> SnapshotLimits {
+        SnapshotLimits { bytes: u64::MAX, age: Duration::MAX }
+    }
+
+    /// Changes how much open snapshots may keep, from now on. Returns false if this store has no
+    /// limits.
+    fn set_snapshot_limits(&self, _limits: SnapshotLimits) -> bool {
+        false
+    }
+
+    /// The bytes of replaced tables that an open snapshot of the commit `seqno` needs. Several
+    /// snapshots may need the same tables. 0 if no such snapshot is open.
+    fn pinned_bytes(&self, _seqno: Seqno) -> u64 {
+        0
+    }
 
     /// Closes the store: makes all commits durable and stops background threads. Further writes
     /// fail with [`StoreError::Closed`]; open snapshots can still be read.

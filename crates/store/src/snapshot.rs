@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::disk::{DiskRange, DiskSnapshot, Page};
 use crate::memory::{MemoryRange, MemorySnapshot};
@@ -15,6 +16,16 @@ pub enum Direction {
     Forward,
     /// From the largest key downwards.
     Reverse,
+}
+
+/// How much open snapshots may keep. Beyond a limit the oldest ones fail with
+/// [`crate::StoreError::SnapshotTooOld`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnapshotLimits {
+    /// Bytes of replaced tables, for all of them together.
+    pub bytes: u64,
+    /// How long tables are kept for a snapshot after the first flush since it was opened.
+    pub age: Duration,
 }
 
 /// A consistent view at one seqno, with private writes above it if there are any. Its data is kept

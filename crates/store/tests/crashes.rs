@@ -5,6 +5,7 @@
 mod common;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Model, apply, assert_same, memory_folder, tiny};
@@ -84,6 +85,14 @@ fn quiet() -> Options {
     Options { sync_interval: Duration::from_secs(3600), ..tiny() }
 }
 
+/// The same, every other time with a cache that is much smaller than the data.
+fn quiet_or_small(number: u64) -> Options {
+    if number % 2 == 0 {
+        return quiet();
+    }
+    Options { cache_bytes: 4 << 10, page_bytes: 400, memtable_bytes: 4 << 10, ..quiet() }
+}
+
 /// Opens a folder. A test beside this one may be starting a process at this moment, which holds a
 /// copy of the folder's lock until it runs its own program: then wait a little.
 fn unlocked<T>(open: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -102,7 +111,10 @@ fn sweep(fault: Fault) {
         let folder = memory_folder();
         let plan = FaultPlan::new(fault, nth);
         let what = format!("{fault:?} at {nth}");
-        let Ok(store) = unlocked(|| FaultStore::open(folder.path(), quiet(), plan.clone())) else {
+        let options = quiet_or_small(nth);
+        let open =
+            |plan| unlocked(|| FaultStore::open(folder.path(), options.clone(), Arc::clone(&plan)));
+        let Ok(store) = open(plan.clone()) else {
             assert!(plan.fired(), "{what}");
             check(folder.path(), 0, 0, &what);
             continue;
@@ -117,12 +129,10 @@ fn sweep(fault: Fault) {
         }
         fired += 1;
         // A second crash at once, then the work goes on where it ended, and a third.
-        let second =
-            unlocked(|| FaultStore::open(folder.path(), quiet(), FaultPlan::none())).unwrap();
+        let second = open(FaultPlan::none()).unwrap();
         second.crash();
         let again = check(folder.path(), present, present, &what);
-        let third =
-            unlocked(|| FaultStore::open(folder.path(), quiet(), FaultPlan::none())).unwrap();
+        let third = open(FaultPlan::none()).unwrap();
         let (written, acknowledged) = work(&third, again);
         assert_eq!(written, BATCHES, "{what}");
         third.crash();
@@ -166,7 +176,9 @@ fn failed_flushes() {
 fn killed_child() {
     use std::io::Write;
     let Ok(folder) = std::env::var("STORE_TEST_KILL_FOLDER") else { return };
-    let store = unlocked(|| DiskStore::open(&folder, tiny())).unwrap();
+    let small = Options { cache_bytes: 4 << 10, page_bytes: 400, ..tiny() };
+    let options = if std::process::id() % 2 == 0 { tiny() } else { small };
+    let store = unlocked(|| DiskStore::open(&folder, options.clone())).unwrap();
     let last = store.snapshot().get(Space::Catalog, b"last").unwrap();
     let from = last.map_or(0, |last| u64::from_be_bytes((*last).try_into().unwrap()) + 1);
     for number in from.. {

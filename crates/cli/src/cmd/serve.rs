@@ -17,6 +17,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
+use value::DocBuf;
 
 /// Runs the server until a signal or the `shutdown` command stops it.
 pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
@@ -44,6 +45,10 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         .with_context(|| format!("cannot open the data folder `{}`", settings.data.display()))?;
     let _ = SERVED.set(engine.clone());
     engine.on_log_level(change_log_level);
+    if let Err(error) = set_parameters(&engine, &settings) {
+        let _ = engine.close();
+        return Err(error);
+    }
     let server_options = ServerOptions {
         listen: settings.addresses.clone(),
         authenticate: settings.auth,
@@ -91,6 +96,20 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     closed.map_err(|error| anyhow!("{}", error.message())).context("cannot close the data")?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sets the server parameters of the settings.
+fn set_parameters(engine: &Engine, settings: &Settings) -> Result<()> {
+    if settings.parameters.is_empty() {
+        return Ok(());
+    }
+    let command = DocBuf::build(|out| {
+        out.i32("setParameter", 1);
+        settings.write_parameters(out);
+    });
+    let result = engine.run_command("admin", command.as_doc());
+    result.map_err(|error| anyhow!("{}", error.message())).context("cannot set parameters")?;
+    Ok(())
 }
 
 /// Reads the files of certificates again.

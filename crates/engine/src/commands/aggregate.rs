@@ -126,7 +126,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         });
     }
     let stream = open(context, &resolved, &parsed, &scope, hint)?;
-    let cursor = new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
+    let source = Source::Stream(stream);
+    let mut cursor = new_cursor(context, source, namespace, resolved.collection, false);
+    cursor.snapshot = Some(scope.snapshot.seqno());
     first_batch(context, cursor, batch_size, false, out)
 }
 
@@ -423,7 +425,9 @@ pub(super) fn run_find_on_view(
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
     let stream = open(context, &resolved, &parsed, &scope, find.hint)?;
     let namespace = view.namespace();
-    let cursor = new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
+    let source = Source::Stream(stream);
+    let mut cursor = new_cursor(context, source, namespace, resolved.collection, false);
+    cursor.snapshot = Some(scope.snapshot.seqno());
     first_batch(context, cursor, request.batch_size, request.single_batch, out)
 }
 

@@ -3,6 +3,7 @@
 use super::row::Required;
 use super::{Command, Context};
 use crate::access::Authorization;
+use crate::cursor::Cursor;
 use crate::job::Job;
 use crate::operation::NamedIn;
 use crate::operation::Slot;
@@ -11,7 +12,7 @@ use access::Action;
 use query::ParseContext;
 use query::filter::Filter;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use value::ejson::date;
 use value::{DocBuf, RawDoc, Result, Val, Writer};
 
@@ -80,7 +81,13 @@ pub(super) fn list(context: &Context<'_>, idle_too: bool, own_only: bool) -> Vec
         let user = slot.user.lock().clone();
         let visible = all || login.is(user.as_deref());
         if visible && (id != 0 || idle_too) {
-            rows.push(DocBuf::build(|out| write_slot(slot, id, &host, &now, out)));
+            rows.push(DocBuf::build(|out| {
+                write_slot(slot, id, &host, &now, out);
+                let seqno = slot.reads_at.load(Ordering::Relaxed);
+                if id != 0 && seqno != 0 {
+                    out.count("pinnedBytes", engine.data.store.pinned_bytes(seqno));
+                }
+            }));
         }
     }
     if !all {
@@ -90,13 +97,71 @@ pub(super) fn list(context: &Context<'_>, idle_too: bool, own_only: bool) -> Vec
         if !open.active {
             let life =
                 engine.service.sessions.transactions.lifetime_seconds.load(Ordering::Relaxed);
-            rows.push(DocBuf::build(|out| write_transaction(&open, life, &host, &now, out)));
+            rows.push(DocBuf::build(|out| {
+                write_transaction(&open, life, &host, &now, out);
+                if let Some(seqno) = open.snapshot {
+                    out.count("pinnedBytes", engine.data.store.pinned_bytes(seqno));
+                }
+            }));
         }
     }
     for job in engine.data.jobs.lock().iter() {
         rows.push(DocBuf::build(|out| write_job(job, &host, &now, out)));
     }
     rows
+}
+
+/// One row for each cursor that no command is using.
+///
+/// Clients without the right to see the operations of others see their own.
+pub(super) fn idle_cursors(context: &Context<'_>, own_only: bool) -> Vec<DocBuf> {
+    let engine = context.engine;
+    let login = &context.client.login;
+    let all = !login.required || (!own_only && login.may_touch(None, Action::Inprog));
+    let host = format!("{}:{}", crate::host::name(), port(&engine.data.options.listen));
+    let now_ms = crate::clock::now_ms();
+    let mut rows = Vec::new();
+    engine.service.cursors.for_each_idle(|cursor| {
+        if all || login.is(cursor.owner.as_deref()) {
+            let pinned = cursor.snapshot.map_or(0, |seqno| engine.data.store.pinned_bytes(seqno));
+            rows.push(DocBuf::build(|out| write_cursor(cursor, pinned, &host, now_ms, out)));
+        }
+    });
+    rows
+}
+
+fn write_cursor(cursor: &Cursor, pinned: u64, host: &str, now_ms: i64, out: &mut Writer<'_>) {
+    let ago = |time: Instant| {
+        let millis = i64::try_from(time.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Val::DateTime(now_ms.saturating_sub(millis))
+    };
+    out.str("type", "idleCursor").str("host", host).str("ns", &cursor.namespace);
+    if let Some((name, db)) = cursor.owner.as_deref().and_then(|owner| owner.rsplit_once('@')) {
+        write_users(name, db, out);
+    }
+    if let Some(session) = &cursor.session {
+        out.doc("lsid", |out| {
+            out.append("id", Val::Binary(4, session));
+        });
+    }
+    out.doc("cursor", |out| {
+        out.i64("cursorId", cursor.id);
+        out.append("createdDate", ago(cursor.opened));
+        out.append("lastAccessDate", ago(cursor.last_used));
+        out.count("nDocsReturned", cursor.returned).count("nBatchesReturned", cursor.batches);
+        out.bool("noCursorTimeout", cursor.no_timeout);
+        out.bool("tailable", cursor.is_tailable()).bool("awaitData", cursor.waits());
+        out.append("originatingCommand", Val::Document(cursor.command.as_doc()));
+        out.count("pinnedBytes", pinned);
+    });
+}
+
+fn write_users(name: &str, db: &str, out: &mut Writer<'_>) {
+    out.array("effectiveUsers", |users| {
+        users.push_doc(|out| {
+            out.str("user", name).str("db", db);
+        });
+    });
 }
 
 fn port(address: &str) -> &str {
@@ -120,11 +185,7 @@ fn write_slot(slot: &Slot, id: u64, host: &str, now: &str, out: &mut Writer<'_>)
         out.append("clientMetadata", Val::Document(metadata.as_doc()));
     }
     if let Some((name, db)) = slot.user.lock().as_deref().and_then(|user| user.rsplit_once('@')) {
-        out.array("effectiveUsers", |users| {
-            users.push_doc(|out| {
-                out.str("user", name).str("db", db);
-            });
-        });
+        write_users(name, db, out);
     }
     out.bool("active", active).str("currentOpTime", now);
     if !active {

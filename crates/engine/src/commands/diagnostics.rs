@@ -24,6 +24,10 @@ impl Server for Context<'_> {
         current_op::list(self, idle, own_only)
     }
 
+    fn idle_cursors(&self, own_only: bool) -> Vec<DocBuf> {
+        current_op::idle_cursors(self, own_only)
+    }
+
     fn sessions(&self, owners: &SessionOwners) -> Vec<DocBuf> {
         let now = crate::clock::now_ms();
         let login = &self.client.login;

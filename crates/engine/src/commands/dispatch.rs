@@ -212,6 +212,7 @@ fn begin(engine: &Inner, op: &Operation, command: &Command, body: RawDoc<'_>) {
     let slot = op.slot();
     slot.operation_id
         .store(engine.data.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    slot.reads_at.store(0, Ordering::Relaxed);
     let fields = if command.credentials { &[] } else { body.bytes() };
     slot.current.lock().set(op.started, command.usage, command.namespace, fields);
 }

@@ -15,6 +15,7 @@ use crate::planner::min_max::MinMax;
 use crate::records::resolve;
 use ::access::Action;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use store::Snapshot;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, limits};
@@ -283,7 +284,11 @@ fn open(
     } else {
         Source::Stream(Box::new(opened.stream))
     };
-    Ok(new_cursor(context, source, namespace, Some(collection.clone()), request.no_timeout))
+    let seqno = snapshot.seqno();
+    let collection = Some(collection.clone());
+    let mut cursor = new_cursor(context, source, namespace, collection, request.no_timeout);
+    cursor.snapshot = Some(seqno);
+    Ok(cursor)
 }
 
 /// A cursor that is not registered yet.
@@ -294,6 +299,7 @@ pub(super) fn new_cursor(
     collection: Option<Arc<Collection>>,
     no_timeout: bool,
 ) -> Box<Cursor> {
+    let now = Instant::now();
     Box::new(Cursor {
         id: 0,
         namespace,
@@ -306,7 +312,9 @@ pub(super) fn new_cursor(
         no_timeout,
         collection,
         command: DocBuf::from(context.args.doc),
-        last_used: Instant::now(),
+        snapshot: None,
+        opened: now,
+        last_used: now,
         returned: 0,
         batches: 0,
         time_left: None,
@@ -324,6 +332,7 @@ pub(super) fn first_batch(
     let most = batch_size
         .map_or(limits::FIRST_BATCH_DOCUMENTS, |size| usize::try_from(size).unwrap_or(usize::MAX));
     let engine = context.engine;
+    context.op.slot().reads_at.store(cursor.snapshot.unwrap_or(0), Ordering::Relaxed);
     let token = out.open("cursor", false);
     let mut end = BatchEnd::More;
     let mut failure = None;

@@ -9,6 +9,7 @@ use crate::exec::scan::Scan;
 use crate::layout;
 use crate::metrics;
 use crate::request::Flow;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
@@ -68,6 +69,7 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let own = |owner: Option<&str>| !login.required || login.is(owner);
     let (mut cursor, killed) = engine.service.cursors.take(id, &namespace, own)?;
     context.op.use_cursor(killed);
+    context.op.slot().reads_at.store(cursor.snapshot.unwrap_or(0), Ordering::Relaxed);
     if cursor.session.is_some() && cursor.session != context.session {
         let (code, how) = match context.session {
             Some(_) => (50738, "in another session"),

@@ -3,6 +3,7 @@
 use super::Context;
 use crate::shared::Inner;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use value::ejson::{self, Format};
 use value::{Code, Error, Result, Val, Writer};
 
@@ -176,6 +177,18 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         }),
     },
     Parameter {
+        name: "maxSnapshotRetentionMegabytes",
+        write: |engine, out, name| {
+            out.count(name, engine.data.store.snapshot_limits().bytes >> 20);
+        },
+        set: Some(|engine, value| {
+            let megabytes = u64::try_from(whole(value)?).ok().filter(|number| *number > 0)?;
+            let mut limits = engine.data.store.snapshot_limits();
+            limits.bytes = megabytes.checked_mul(1 << 20)?;
+            engine.data.store.set_snapshot_limits(limits).then_some(())
+        }),
+    },
+    Parameter {
         name: "minSnapshotHistoryWindowInSeconds",
         write: |engine, out, name| {
             let seconds = engine.data.past.window_seconds.load(Ordering::Relaxed);
@@ -250,6 +263,19 @@ pub(super) static PARAMETERS: &[Parameter] = &[
             let count = count.filter(|count| (5_000..=ITERATIONS_MAX).contains(count))?;
             engine.service.access.sha256_iterations.store(count, Ordering::Relaxed);
             Some(())
+        }),
+    },
+    Parameter {
+        name: "snapshotLifetimeLimitSeconds",
+        write: |engine, out, name| {
+            out.count(name, engine.data.store.snapshot_limits().age.as_secs());
+        },
+        set: Some(|engine, value| {
+            let seconds =
+                whole(value).filter(|seconds| (1..=i64::from(i32::MAX)).contains(seconds))?;
+            let mut limits = engine.data.store.snapshot_limits();
+            limits.age = Duration::from_secs(seconds.unsigned_abs());
+            engine.data.store.set_snapshot_limits(limits).then_some(())
         }),
     },
     Parameter {

@@ -81,6 +81,8 @@ pub struct OpenTransaction {
     pub idle_for: Duration,
     /// When it began, in milliseconds since 1970.
     pub begun_ms: i64,
+    /// The commit that it reads, if no statement is running in it.
+    pub snapshot: Option<Seqno>,
 }
 
 /// The default of `open_max`.
@@ -412,6 +414,10 @@ impl Transactions {
             open_for: state.begun.elapsed(),
             idle_for: state.used.elapsed(),
             begun_ms: state.begun_ms,
+            snapshot: match &state.phase {
+                Phase::Idle(txn) => Some(txn.snapshot.seqno()),
+                Phase::Running(_) | Phase::Committed(_) | Phase::Aborted => None,
+            },
         })
         .collect()
     }

@@ -28,7 +28,7 @@ fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<D
             value.kind().name()
         )));
     };
-    let (mut idle, mut all_users) = (false, false);
+    let (mut idle, mut idle_cursors, mut all_users) = (false, false, false);
     for (name, value) in doc {
         let known = [
             "allUsers",
@@ -53,6 +53,7 @@ fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<D
         };
         match name {
             "idleConnections" => idle = on,
+            "idleCursors" => idle_cursors = on,
             "allUsers" => all_users = on,
             _ => {}
         }
@@ -63,5 +64,9 @@ fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<D
             "$currentOp must be run against the 'admin' database with {aggregate: 1}",
         ));
     }
-    Ok(server.operations(idle, !all_users))
+    let mut rows = server.operations(idle, !all_users);
+    if idle_cursors {
+        rows.extend(server.idle_cursors(!all_users));
+    }
+    Ok(rows)
 }

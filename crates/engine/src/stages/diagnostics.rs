@@ -22,6 +22,9 @@ pub(crate) trait Server {
     /// The running operations that the client may see, and idle connections if requested.
     fn operations(&self, idle: bool, own_only: bool) -> Vec<DocBuf>;
 
+    /// The cursors that no command is using, as far as the client may see them.
+    fn idle_cursors(&self, own_only: bool) -> Vec<DocBuf>;
+
     /// The sessions of the owners that the client may see.
     fn sessions(&self, owners: &SessionOwners) -> Vec<DocBuf>;
 

@@ -4,9 +4,13 @@ use client::Client;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use value::DocBuf;
 
+/// Of this number of starts one has a small cache, and little memory for commits: it flushes, merges
+/// and reads from files all the time.
+const SMALL_CACHE_EVERY: usize = 2;
 /// How long a start may take, recovery included.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -77,8 +81,12 @@ impl Server {
         let log = folder.join("log.txt");
         let output = std::fs::File::options().create(true).append(true).open(&log);
         let output = output.expect("the log can be written");
+        static STARTS: AtomicUsize = AtomicUsize::new(0);
+        let is_small = STARTS.fetch_add(1, Ordering::Relaxed) % SMALL_CACHE_EVERY == 0;
+        let cache = if is_small { "4MiB" } else { "256MiB" };
         let child = Command::new(binary)
             .arg("serve")
+            .args(["--cache", cache])
             .args(["--listen", &format!("127.0.0.1:{port}")])
             .arg("--data")
             .arg(folder.join("data"))

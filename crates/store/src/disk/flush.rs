@@ -156,8 +156,7 @@ impl Shared {
         let share = (live / HISTORY_SHARE).max(HISTORY_BYTES_MIN);
         Limits {
             history_bytes: self.options.history_bytes.min(share),
-            snapshot_bytes: self.options.snapshot_bytes,
-            snapshot_age: self.options.snapshot_age,
+            snapshots: *self.snapshot_limits.lock(),
         }
     }
 }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use super::trees::tables;
 use super::view::View;
 use crate::tracker::Tracker;
-use crate::{Result, Seqno, Space, StoreError};
+use crate::{Result, Seqno, SnapshotLimits, Space, StoreError};
 
 /// All trees at one moment.
 pub(super) type Views = [Arc<View>; 4];
@@ -60,10 +60,7 @@ pub(super) struct History {
 pub(super) struct Limits {
     /// Bytes of replaced tables, for reading the past.
     pub(super) history_bytes: u64,
-    /// Bytes of replaced tables, for open snapshots.
-    pub(super) snapshot_bytes: u64,
-    /// How long a version is kept for open snapshots.
-    pub(super) snapshot_age: Duration,
+    pub(super) snapshots: SnapshotLimits,
 }
 
 #[derive(Default)]
@@ -219,7 +216,7 @@ impl History {
         }
         while let Some(oldest) = kept.oldest(|state| state.is_needed(&open)) {
             let age = kept.states[&oldest].state.sealed_at.elapsed();
-            if kept.bytes <= limits.snapshot_bytes && age <= limits.snapshot_age {
+            if kept.bytes <= limits.snapshots.bytes && age <= limits.snapshots.age {
                 break;
             }
             tracing::warn!(
@@ -251,6 +248,20 @@ impl History {
             oldest_pinned: oldest.map(|oldest| kept.states[&oldest].state.sealed_at.elapsed()),
             expired: kept.expired,
         }
+    }
+
+    /// The bytes of replaced tables that an open snapshot of a commit needs.
+    pub(super) fn pinned_bytes(&self, seqno: Seqno, tracker: &Tracker) -> u64 {
+        let kept = self.kept.lock();
+        if self.is_newest(seqno) || tracker.open_numbers().binary_search(&seqno).is_err() {
+            return 0;
+        }
+        let state =
+            kept.states.range(seqno..).next().filter(|(_, entry)| entry.state.first <= seqno);
+        let Some((last, _)) = state else { return 0 };
+        // A table is listed with the newest version that holds it.
+        let replaced = kept.states.range(*last..).flat_map(|(_, entry)| &entry.replaced);
+        replaced.filter(|table| table.first <= *last).map(|table| table.bytes).sum()
     }
 
     /// Returns the version that serves a commit; `None` if the newest trees do.

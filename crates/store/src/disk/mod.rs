@@ -72,8 +72,8 @@ use work::Work;
 
 use crate::tracker::Tracker;
 use crate::{
-    Batch, Bytes, Damage, Load, MAX_KEY_BYTES, Result, Scratch, Seqno, Snapshot, Space, SpaceStats,
-    Stats, Store, StoreError,
+    Batch, Bytes, Damage, Load, MAX_KEY_BYTES, Result, Scratch, Seqno, Snapshot, SnapshotLimits,
+    Space, SpaceStats, Stats, Store, StoreError,
 };
 
 /// Options for opening a disk store.
@@ -154,6 +154,7 @@ pub(crate) struct Shared {
     pages: Pages,
     hot: Hot,
     history: History,
+    snapshot_limits: Mutex<SnapshotLimits>,
     readers: Readers,
     advice: FileAdvice,
     reserve: Arc<Reserve>,
@@ -360,6 +361,20 @@ impl Store for DiskStore {
         let snapshot = DiskSnapshot::open(&self.shared);
         let tree = &self.shared.trees[space.index()];
         trees::approximate_bytes(tree, snapshot.seqno() + 1, from, to)
+    }
+
+    fn snapshot_limits(&self) -> SnapshotLimits {
+        *self.shared.snapshot_limits.lock()
+    }
+
+    fn set_snapshot_limits(&self, limits: SnapshotLimits) -> bool {
+        *self.shared.snapshot_limits.lock() = limits;
+        self.shared.let_go();
+        true
+    }
+
+    fn pinned_bytes(&self, seqno: Seqno) -> u64 {
+        self.shared.history.pinned_bytes(seqno, &self.shared.tracker)
     }
 
     fn close(&self) -> Result<()> {

@@ -34,7 +34,7 @@ use super::trees::{FIRST_COMMIT, TreeSetup, check_manifest, tree_error};
 use super::work::Work;
 use super::{Counters, Options, Shared};
 use crate::tracker::Tracker;
-use crate::{Result, Scratch, Seqno, Space, StoreError};
+use crate::{Result, Scratch, Seqno, SnapshotLimits, Space, StoreError};
 
 /// One part in this many of the cache memory goes to blocks of table files. The rest goes to
 /// pages, which hold the same entries in the form in which they are read.
@@ -108,6 +108,10 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         ),
         hot: Hot::new(),
         history: History::new(last, &trees),
+        snapshot_limits: Mutex::new(SnapshotLimits {
+            bytes: options.snapshot_bytes,
+            age: options.snapshot_age,
+        }),
         readers: Readers::default(),
         advice: FileAdvice::new(setup.files.clone()),
         reserve,
