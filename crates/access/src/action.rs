@@ -1,10 +1,10 @@
-//! What can be allowed: actions, by the names that MongoDB gives them.
+//! Privilege actions, with MongoDB's names.
 
 use std::fmt;
 
 macro_rules! actions {
     ($($variant:ident $name:literal,)*) => {
-        /// One thing that a privilege allows.
+        /// An action that a privilege allows.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
         #[expect(missing_docs, reason = "each is MongoDB's action of that name")]
@@ -180,7 +180,7 @@ impl Actions {
         Actions(bits)
     }
 
-    /// Adds an action; `anyAction` stands for all of them.
+    /// Adds an action; `anyAction` adds all of them.
     pub fn add(&mut self, action: Action) {
         self.0 |= if action == Action::AnyAction { u128::MAX } else { 1 << (action as u32) };
     }
@@ -191,13 +191,13 @@ impl Actions {
         Actions(self.0 | other.0)
     }
 
-    /// What is here and not there.
+    /// The actions that are not in `other`.
     #[must_use]
     pub const fn without(self, other: Actions) -> Actions {
         Actions(self.0 & !other.0)
     }
 
-    /// Whether all of `other` are here.
+    /// Whether the set contains all of `other`.
     #[must_use]
     pub const fn contains(self, other: Actions) -> bool {
         other.0 & !self.0 == 0

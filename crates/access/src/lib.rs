@@ -1,7 +1,7 @@
-//! Who may do what: the proof of a password, roles, and the privileges that they give.
+//! Authentication and authorisation: password proofs, roles and their privileges.
 //!
-//! Nothing here reads or stores anything: the engine keeps users and roles as documents of the database
-//! `admin` and asks this crate what they mean.
+//! Pure functions without storage: the engine keeps users and roles as documents of the database
+//! `admin`, and this crate interprets them.
 //!
 //! - `scram`: how a client proves that it knows a password, both ends of it.
 //! - `action`, `resource`, `privilege`: what can be allowed, on what, and both together.

@@ -1,4 +1,4 @@
-//! Privileges: actions on resources, and the sum of all that somebody has.
+//! Privileges: actions on resources, and the combined privileges of a user.
 
 use crate::action::{Action, Actions};
 use crate::resource::{BUCKETS_PREFIX, Resource};
@@ -9,9 +9,9 @@ use value::{Code, Error, RawDoc, Result, Val, Writer};
 /// Actions on a resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Privilege {
-    /// On what.
+    /// The resource.
     pub resource: Resource,
-    /// What.
+    /// The actions.
     pub actions: Actions,
 }
 
@@ -60,7 +60,7 @@ impl Privilege {
 
 type Map<V> = HashMap<Box<str>, V, RandomState>;
 
-/// All that somebody may do, arranged so that a question costs a few look-ups.
+/// The combined privileges of a user, indexed so that a check costs a few look-ups.
 #[derive(Clone, Debug, Default)]
 pub struct Privileges {
     anything: Actions,
@@ -72,7 +72,7 @@ pub struct Privileges {
     buckets: Vec<Buckets>,
 }
 
-/// Of which database, of which collection; nothing stands for all of them.
+/// Database and collection; `None` means all of them.
 type Buckets = (Option<Box<str>>, Option<Box<str>>, Actions);
 
 impl Privileges {

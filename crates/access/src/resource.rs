@@ -1,8 +1,8 @@
-//! What an action is allowed on.
+//! The resources of privileges.
 
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
-/// What a privilege is about.
+/// The resource of a privilege.
 #[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum Resource {
     /// Everything, collections of the system included.

@@ -1,4 +1,4 @@
-//! From where somebody may log in: `authenticationRestrictions` of users and roles.
+//! `authenticationRestrictions` of users and roles: the addresses from which a user may log in.
 
 use std::net::IpAddr;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
@@ -16,14 +16,14 @@ pub struct ConnectionAddresses {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Restrictions(Vec<Restriction>);
 
-/// Addresses of both ends: every list that is there must have the address.
+/// Addresses of both ends; each list that is present must contain the address.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Restriction {
     client_source: Option<Vec<Range>>,
     server_address: Option<Vec<Range>>,
 }
 
-/// A range of addresses, in the words in which it was given.
+/// A range of addresses, with its source text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Range {
     first: IpAddr,
@@ -54,7 +54,7 @@ impl Restrictions {
         self.0.is_empty()
     }
 
-    /// Whether somebody may log in over this connection.
+    /// Whether a login over this connection is allowed.
     #[must_use]
     pub fn allow(&self, ends: ConnectionAddresses) -> bool {
         self.0.is_empty() || self.0.iter().any(|restriction| restriction.allows(ends))

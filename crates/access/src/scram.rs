@@ -49,7 +49,7 @@ impl Mechanism {
         }
     }
 
-    /// How often the password is hashed unless somebody says otherwise.
+    /// The default iteration count.
     #[must_use]
     pub fn usual_iterations(self) -> u32 {
         match self {
@@ -81,7 +81,7 @@ impl Mechanism {
 
     fn mac(self, key: &[u8], bytes: &[u8]) -> Vec<u8> {
         fn mac<M: Mac + KeyInit>(key: &[u8], bytes: &[u8]) -> Vec<u8> {
-            // Keys of every length are taken.
+            // Keys of every length are valid.
             <M as KeyInit>::new_from_slice(key)
                 .map(|mac| mac.chain_update(bytes).finalize().into_bytes().to_vec())
                 .unwrap_or_default()
@@ -127,7 +127,7 @@ pub fn old_digest(user: &str, password: &str) -> String {
     })
 }
 
-/// What is kept of a password.
+/// The stored credentials of a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     iterations: u32,
@@ -206,11 +206,11 @@ impl Credentials {
     }
 }
 
-/// What a client said first.
+/// The first message of a client.
 pub struct ClientFirst {
     /// The name of the user.
     pub user: String,
-    /// The message without what is about channels.
+    /// The message without the channel-binding header.
     bare: String,
     nonce: String,
     channel: &'static str,
@@ -276,7 +276,7 @@ impl Server {
         (Server { mechanism, credentials, said, nonce, channel }, answer)
     }
 
-    /// Checks the proof and gives ours.
+    /// Checks the client's proof. Returns the server's.
     ///
     /// # Errors
     /// AuthenticationFailed when the proof is wrong; BadValue when the message is none.

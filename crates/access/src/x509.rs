@@ -1,4 +1,4 @@
-//! What a certificate says: whose it is and until when it holds.
+//! The subject and the validity of a certificate.
 //!
 //! Whether a certificate can be trusted is not decided here: the TLS library has checked its
 //! signatures before. `x509-cert` reads the bytes that a client sent; here are the few fields that
@@ -14,7 +14,7 @@ use x509_cert::time::Time;
 /// The fields of a certificate that matter to logins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Certificate {
-    /// Whose it is.
+    /// The subject.
     pub subject: Name,
     /// First second of its validity, since 1970.
     pub not_before: i64,
@@ -32,7 +32,7 @@ pub struct Name {
 /// One attribute of a name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Attribute {
-    /// What it is: a number in dots.
+    /// The object identifier, in dotted notation.
     kind: String,
     value: Value,
 }
@@ -40,7 +40,7 @@ struct Attribute {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Value {
     Text(String),
-    /// What is no text that we know, as it stands in the certificate.
+    /// A value of another type, as its bytes in the certificate.
     Bytes(Vec<u8>),
 }
 
@@ -101,7 +101,7 @@ impl Certificate {
         })
     }
 
-    /// Whether it holds at this second.
+    /// Whether it is valid at this second.
     #[must_use]
     pub fn is_valid_at(&self, second: i64) -> bool {
         (self.not_before..=self.not_after).contains(&second)
@@ -213,7 +213,7 @@ fn write_escaped(out: &mut fmt::Formatter<'_>, value: &str) -> fmt::Result {
     Ok(())
 }
 
-/// One attribute as it is written: what stands before and behind its first equals sign, escapes undone.
+/// One attribute in text form: the parts before and after the first equals sign, unescaped.
 fn read_attribute(text: &[u8]) -> Option<Attribute> {
     let at = text.iter().position(|byte| *byte == b'=')?;
     let (name, value) = (text.get(..at)?.trim_ascii(), text.get(at + 1..)?);

@@ -18,12 +18,12 @@ pub enum Credentials {
     },
     /// By the certificate that the server was shown.
     Certificate {
-        /// The subject of the certificate, if the server shall compare it.
+        /// The subject of the certificate, if the server should compare it.
         user: Option<String>,
     },
 }
 
-/// The ways to log in.
+/// The authentication mechanisms.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Login {
     Password,
@@ -31,7 +31,7 @@ pub(crate) enum Login {
 }
 
 impl Login {
-    /// The way of this name, as URIs have it.
+    /// The mechanism of this name in a URI.
     pub(crate) fn named(name: &str) -> Result<Login> {
         match name {
             "SCRAM-SHA-256" => Ok(Login::Password),

@@ -17,14 +17,14 @@ use value::{Code, Error, Result};
 /// A socket with TLS on it.
 pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Where systems keep the authorities that they believe.
+/// The usual files of the system's trusted authorities.
 const SYSTEM_AUTHORITIES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",
 ];
 
-/// Agrees with the server on encryption, so that its faults show now.
+/// Performs the TLS handshake.
 ///
 /// # Errors
 /// `FailedToParse` for files that are wrong, `SSLHandshakeFailed` when the ends do not agree.
@@ -76,7 +76,7 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore> {
     let Some(file) = SYSTEM_AUTHORITIES.iter().map(Path::new).find(|file| file.exists()) else {
         return Err(Error::failed_to_parse("this system names no authorities: give tlsCAFile"));
     };
-    // Among hundreds there may be some that this library does not like.
+    // Some certificates of a system may not be supported by the library.
     roots.add_parsable_certificates(certificates(file, &read(file)?)?);
     Ok(roots)
 }

@@ -55,7 +55,7 @@ fn refuse(what: &str) -> Error {
     Error::failed_to_parse(format!("connection string: {what}"))
 }
 
-/// What stands behind the question mark.
+/// The options after the question mark.
 #[derive(Default)]
 struct Options {
     source: Option<String>,

@@ -1,4 +1,4 @@
-//! What the compilation of filters, expressions and updates may know about the request.
+//! The context in which filters, expressions and updates are compiled.
 
 use crate::deferred::DeferredVariable;
 use std::sync::Arc;
@@ -13,12 +13,13 @@ pub struct ParseContext<'p> {
     pub cluster_time: u64,
     /// The variables of the command's `let`, already evaluated to constants.
     pub variables: RawDoc<'p>,
-    /// Variables whose values come later; of two with one name the last is meant.
+    /// Variables whose values are set after compiling; of two with the same name the last one is
+    /// used.
     pub deferred: &'p [DeferredVariable],
-    /// What decides over text in comparisons; `None` compares bytes.
+    /// The collation of text comparisons; `None` compares bytes.
     pub collation: Option<&'p Arc<Collation>>,
-    /// Whether constants that cannot be computed are left for execution, which may never need
-    /// them: so it is in the pipelines of updates.
+    /// Whether constants that cannot be computed are left for execution, which may not need them.
+    /// True for pipelines of updates.
     pub lenient: bool,
 }
 

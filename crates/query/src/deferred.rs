@@ -38,13 +38,13 @@ impl DeferredVariable {
         &self.name
     }
 
-    /// Gives it a value, for everything that was compiled with it.
+    /// Sets its value, for everything that was compiled with it.
     pub fn set(&self, value: Val<'_>) {
         let value = (!value.is_missing()).then(|| OwnedVal::new(value));
         *self.place.value.write().unwrap_or_else(PoisonError::into_inner) = value;
     }
 
-    /// Compiles something, and tells whether it reads one of the variables.
+    /// Compiles something. Returns whether it reads one of the variables.
     pub fn watch<T>(variables: &[DeferredVariable], compile: impl FnOnce() -> T) -> (T, bool) {
         let flags = || variables.iter().map(|deferred| &deferred.place.read);
         let before: Vec<bool> = flags().map(|read| read.swap(false, Ordering::Relaxed)).collect();
@@ -57,7 +57,7 @@ impl DeferredVariable {
         (compiled, any)
     }
 
-    /// The place, for an expression that reads it.
+    /// The slot, for an expression that reads it.
     pub(crate) fn slot(&self) -> Arc<ValueSlot> {
         self.place.read.store(true, Ordering::Relaxed);
         self.place.clone()
@@ -70,7 +70,7 @@ impl ValueSlot {
         let held = self.value.read().unwrap_or_else(PoisonError::into_inner);
         let mut value = held.as_ref().map_or(Val::Missing, OwnedVal::get);
         let mut path = path;
-        // Steps through documents need no copy of what they leave behind.
+        // Only the value at the end of the path is copied.
         while let (Val::Document(doc), Some((name, rest))) = (value, path.split_first()) {
             value = doc.get(name).unwrap_or(Val::Missing);
             path = rest;

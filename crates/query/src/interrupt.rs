@@ -1,10 +1,10 @@
-//! Looking whether to stop, from inside of loops.
+//! Interruption of loops.
 //!
-//! The language knows neither operations nor clocks of the engine, and its functions get no handle
-//! to look at: what an operation must stop for is set for the thread that runs it (`watch`). Loops
-//! count what they do (`check` for one step, `charge` for many), which costs about a nanosecond;
-//! every `STEPS_BETWEEN_LOOKS` steps they look at the flags and at the clock. Without a watch
-//! nothing ever stops.
+//! This crate does not depend on the engine's operations or clock, and its functions take no
+//! handle: the conditions under which an operation stops are set for the thread that runs it
+//! (`watch`). Loops count their steps (`check` for one step, `charge` for many), which costs about
+//! a nanosecond; every `STEPS_BETWEEN_LOOKS` steps they read the flags and the clock. Without a
+//! watch loops are not interrupted.
 //!
 //! Every call of an operator counts one step and the size of its operands, so that an operator whose
 //! work grows with its operands needs nothing of its own. One that does more than that (sorts,
@@ -17,29 +17,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
-/// Steps between two looks. One step is some 10 to 50 ns of work.
+/// Steps between two checks of the flags. One step is about 10 to 50 ns of work.
 const STEPS_BETWEEN_LOOKS: u32 = 4096;
 
 /// Bytes that are copied or compared in about the time of one step.
 const STEP_BYTES: usize = 16;
 
-/// Elements that are sorted without a look.
+/// Elements that are sorted without a check.
 const SORT_RUN: usize = 4096;
 
-/// Something that says whether an operation shall end.
+/// The source of the kill flag of an operation.
 pub trait Killed: Send + Sync {
-    /// Whether it shall end.
+    /// Whether the operation was killed.
     fn is_killed(&self) -> bool;
 }
 
-/// What the operation of a thread stops for.
+/// The conditions under which the operation of a thread stops.
 #[derive(Clone)]
 pub struct Watch {
-    /// Says whether somebody killed the operation.
+    /// The kill flag of the operation.
     pub killed: Arc<dyn Killed>,
-    /// Set when the cursor is killed that it reads.
+    /// Set when the cursor that it reads is killed.
     pub cursor_killed: Option<Arc<AtomicBool>>,
-    /// When its time is over.
+    /// Its deadline.
     pub deadline: Option<Instant>,
 }
 
@@ -63,11 +63,11 @@ impl Watch {
 thread_local! {
     static LEFT: Cell<u32> = const { Cell::new(STEPS_BETWEEN_LOOKS) };
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
-    /// Whether a look found that the operation shall end.
+    /// Whether a check found that the operation must stop.
     static STOPPED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets what the thread stops for, until the result is dropped.
+/// Sets the watch of the thread until the result is dropped.
 #[must_use = "the watch ends with it"]
 pub fn watch(watch: Watch) -> Watching {
     LEFT.set(STEPS_BETWEEN_LOOKS);
@@ -75,7 +75,7 @@ pub fn watch(watch: Watch) -> Watching {
     Watching { before: WATCH.replace(Some(watch)), stopped }
 }
 
-/// Restores, when it is dropped, what the thread stopped for before.
+/// Restores the previous watch of the thread when dropped.
 pub struct Watching {
     before: Option<Watch>,
     stopped: bool,
@@ -88,12 +88,12 @@ impl Drop for Watching {
     }
 }
 
-/// Changes what the thread stops for, if it has a watch.
+/// Changes the watch of the thread, if it has one.
 pub fn change(change: impl FnOnce(&mut Watch)) {
     WATCH.with_borrow_mut(|watch| watch.as_mut().map(change));
 }
 
-/// What the thread stops for, for other threads that work for it.
+/// The watch of the thread, for other threads that work for it.
 #[must_use]
 pub fn current() -> Option<Watch> {
     WATCH.with_borrow(Option::clone)
@@ -102,7 +102,7 @@ pub fn current() -> Option<Watch> {
 /// Counts one step of a loop.
 ///
 /// # Errors
-/// When the operation shall end.
+/// If the operation must stop.
 #[inline]
 pub fn check() -> Result<()> {
     charge(1)
@@ -111,7 +111,7 @@ pub fn check() -> Result<()> {
 /// Counts steps.
 ///
 /// # Errors
-/// When the operation shall end.
+/// If the operation must stop.
 #[inline]
 pub fn charge(steps: usize) -> Result<()> {
     let left = LEFT.get() as usize;
@@ -122,19 +122,19 @@ pub fn charge(steps: usize) -> Result<()> {
     look()
 }
 
-/// Counts the steps that it takes to go over so many bytes.
+/// Counts the steps for processing a number of bytes.
 ///
 /// # Errors
-/// When the operation shall end.
+/// If the operation must stop.
 #[inline]
 pub fn charge_bytes(bytes: usize) -> Result<()> {
     charge(bytes / STEP_BYTES)
 }
 
-/// Counts the steps that it takes to go over a value.
+/// Counts the steps for processing a value.
 ///
 /// # Errors
-/// When the operation shall end.
+/// If the operation must stop.
 #[inline]
 pub fn charge_value(value: Val<'_>) -> Result<()> {
     match value {
@@ -145,19 +145,19 @@ pub fn charge_value(value: Val<'_>) -> Result<()> {
     }
 }
 
-/// Counts the steps that it takes to go over an array.
+/// Counts the steps for processing an array.
 ///
 /// # Errors
-/// When the operation shall end.
+/// If the operation must stop.
 #[inline]
 pub(crate) fn charge_array(array: RawDoc<'_>) -> Result<()> {
     charge_bytes(array.bytes().len())
 }
 
-/// Counts the steps that it takes to go over an undecoded value.
+/// Counts the steps for processing an undecoded value.
 ///
 /// # Errors
-/// When the operation shall end.
+/// If the operation must stop.
 #[inline]
 pub(crate) fn charge_raw(value: RawVal<'_>) -> Result<()> {
     charge(1 + value.bytes.len() / STEP_BYTES)
@@ -170,10 +170,10 @@ pub fn leaves(steps: usize) -> bool {
     charge(steps).is_err()
 }
 
-/// Looks at the flags and the clock now.
+/// Checks the flags and the clock now.
 ///
 /// # Errors
-/// When the operation shall end.
+/// If the operation must stop.
 #[cold]
 #[inline(never)]
 pub fn look() -> Result<()> {
@@ -185,8 +185,8 @@ pub fn look() -> Result<()> {
     found
 }
 
-/// Fails when any look of this watch found that the operation shall end: what was computed since
-/// may be wrong, where an error was not passed on.
+/// Returns an error if any check of this watch found that the operation must stop: results since
+/// then may be wrong if an error was not passed on.
 ///
 /// # Errors
 /// As that look.
@@ -201,13 +201,13 @@ fn stopped() -> Result<()> {
     Err(Error::new(Code::INTERRUPTED, "operation was interrupted"))
 }
 
-/// Whether an error says that the operation ends, rather than what it computes.
+/// Whether an error ends the operation, rather than being a result of its computation.
 #[must_use]
 pub fn ends_operation(error: &Error) -> bool {
     matches!(error.code(), Code::INTERRUPTED | Code::MAX_TIME_MS_EXPIRED | Code::CURSOR_KILLED)
 }
 
-/// Sorts, stably, with looks between runs: runs of doubled length are merged, which the standard
+/// Stable sort with checks between runs: runs of doubling length are merged, which the standard
 /// sort does in linear time.
 ///
 /// # Errors

@@ -52,7 +52,7 @@ impl std::fmt::Debug for KeyTable {
 /// The result of looking up or adding a key: its number, unless the table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
-    /// It was there already.
+    /// It existed already.
     Known(usize),
     /// It was added.
     New(usize),
@@ -107,7 +107,7 @@ impl KeyTable {
         Insertion::New(at)
     }
 
-    /// The number of a key where equal ones always follow each other: only the last is looked at.
+    /// The number of a key if equal keys are always consecutive: only the last key is compared.
     #[inline]
     pub fn get_last_or_insert(&mut self, key: &[u8]) -> Insertion {
         let last = self.keys.len().checked_sub(1);
@@ -119,7 +119,7 @@ impl KeyTable {
         Insertion::New(self.keys.len() - 1)
     }
 
-    /// Forgets all keys but keeps their memory.
+    /// Removes all keys but keeps the memory.
     pub fn clear(&mut self) {
         self.places.clear();
         self.keys.clear();

@@ -1,10 +1,11 @@
-//! The query language: pure functions on documents, nothing of files, catalogs or sockets.
+//! The query language: pure functions on documents, without files, catalogs or sockets.
 //!
-//! `filter` decides whether a document matches (`geo` where it is about places), `expr` computes values, `accumulate` folds them,
-//! `project` shapes results, `sort` gives order keys, `update` makes the next version of a
-//! document. Each is compiled once from what the client wrote and then run on raw bytes.
-//! `context` is what compiling may know about the request (`deferred` what it will know only when it
-//! runs); `regex` is shared by all. Loops look by `interrupt` whether their operation shall end.
+//! `filter` decides whether a document matches (`geo` for locations, `text` for text search),
+//! `expr` computes values, `accumulate` aggregates them, `project` shapes results, `sort` computes
+//! sort keys, `update` computes the next version of a document. Each is compiled once from the
+//! client's document and then runs on raw bytes. `context` is the context of compiling, with
+//! variables that are set later (`deferred`); `regex` is shared by all. `path_values`, `sums` and
+//! `show` are helpers. Loops call `interrupt` to stop with their operation.
 
 pub mod accumulate;
 pub mod context;

@@ -2,7 +2,7 @@
 
 use value::{RawDoc, Val};
 
-/// Longest text of a value in a message; the rest is cut, messages are for people.
+/// Maximum length of a value in a message; the rest is omitted.
 const LENGTH_MAX: usize = 400;
 
 /// A value as messages show it.

@@ -1,15 +1,15 @@
 //! Slots: the fields that expressions read, found in one pass over a document.
 //!
-//! Looking up each path on its own reads the document again and again. Here all paths stand in one
-//! tree of names, and a single walk that ends with the last of them fills a slot for each. The
-//! values stay undecoded until an expression asks.
+//! Looking up each path separately would read the document several times. Here all paths are in one
+//! tree of names, and a single walk, which ends with the last of them, fills a slot for each.
+//! Values are decoded only when an expression reads them.
 
 use crate::path_values::path_through_array;
 use bumpalo::Bump;
 use value::shape::{NAMES_MAX, Shape};
 use value::{RawDoc, RawVal, Val};
 
-/// What a slot holds whose path leads nowhere.
+/// The value of a slot whose path does not exist.
 pub const MISSING: RawVal<'static> = RawVal { kind: 0, bytes: &[] };
 
 /// Paths that are read, each numbered once.
@@ -44,8 +44,8 @@ impl Paths {
     }
 }
 
-/// A tree of paths, ready to be filled from documents. It remembers what they look like, so that
-/// every thread has one of its own.
+/// A tree of paths that is filled from documents. It keeps the shape of previous documents, so each
+/// thread has its own.
 #[derive(Clone, Debug)]
 pub struct Slots {
     top: Level,
@@ -66,7 +66,7 @@ struct Field {
     /// The slot of the value itself, if a path ends here.
     slot: Option<usize>,
     inner: Level,
-    /// The slots of all paths that go on, with what is left of them: for arrays on the way.
+    /// The slots of all longer paths with the rest of each path, for arrays on the path.
     below: Vec<(usize, Vec<Box<str>>)>,
 }
 
@@ -103,7 +103,7 @@ impl Slots {
         self.count == 0
     }
 
-    /// Fills the slots from an array in place of a document: with what its elements have.
+    /// Fills the slots from the elements of an array instead of a document.
     pub fn fill_through<'a>(&self, array: RawDoc<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
         let mut set = |slot: usize, path: &[Box<str>]| {
             if let Some(place) = values.get_mut(slot)
@@ -124,7 +124,7 @@ impl Slots {
         }
     }
 
-    /// Fills the slots from a document. Those of paths that lead nowhere are left as they are.
+    /// Fills the slots from a document. Slots of paths that do not exist are left unchanged.
     #[inline]
     pub fn fill<'a>(&mut self, doc: RawDoc<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
         self.top.fill(doc, arena, values);
@@ -152,7 +152,7 @@ impl Level {
         field.inner.insert(slot, rest)
     }
 
-    /// Makes the shapes, when all paths are there.
+    /// Builds the shapes after all paths were added.
     fn finish(&mut self) -> Option<()> {
         self.shape = Shape::new(self.fields.iter().map(|field| &*field.name))?;
         self.fields.iter_mut().try_for_each(|field| field.inner.finish())

@@ -1,8 +1,8 @@
 //! Sort specifications, and the order-preserving key that a document gets from one.
 //!
-//! A document sorts by the smallest of the keys that an index on the same fields would hold for
-//! it: arrays are stepped through element by element, a missing value counts as null, an empty
-//! array as undefined, which is below null.
+//! A document sorts by the smallest of the keys that an index on the same fields would have for it:
+//! arrays are expanded, a missing value counts as null, an empty array as undefined, which is below
+//! null.
 
 use crate::project::field_path;
 use crate::show::show;
@@ -16,7 +16,7 @@ const FIELDS_MAX: usize = 32;
 /// One field of a sort.
 #[derive(Clone, Debug)]
 pub struct SortField {
-    /// Where the value stands. `$meta` for a random order.
+    /// The path of the value; `$meta` for a random order.
     pub path: Path,
     /// Largest first.
     pub descending: bool,
@@ -31,14 +31,14 @@ pub struct SortField {
 pub struct SortSpec {
     /// The fields, most significant first.
     pub fields: Vec<SortField>,
-    /// What decides over text; `None` compares bytes.
+    /// The collation of text; `None` compares bytes.
     pub collation: Option<Arc<Collation>>,
-    /// Whether `{$meta: "sortKey"}` asks for its keys.
+    /// Whether `{$meta: "sortKey"}` needs its keys.
     pub shows_key: bool,
 }
 
 impl SortSpec {
-    /// The specification as it could have been written.
+    /// The specification as a document.
     #[must_use]
     pub fn to_document(&self) -> DocBuf {
         DocBuf::build(|out| {
@@ -74,7 +74,7 @@ impl SortSpec {
             }
             let field = SortSpec::field(name, value.get())?;
             if fields.iter().any(|other| !other.random && other.path == field.path) {
-                // The first mention decides; the second cannot change the order any more.
+                // Of repeated fields only the first affects the order.
                 continue;
             }
             fields.push(field);
@@ -181,8 +181,8 @@ impl SortSpec {
         Ok(true)
     }
 
-    /// Whether the fields behind this one can be left out: several could be arrays side by side,
-    /// and a number in a path could mean two things, which must be told.
+    /// Whether the fields after this one can be skipped. Several could be parallel arrays, and a
+    /// number in a path could be ambiguous; both must be reported.
     fn can_skip_rest(&self, at: usize) -> bool {
         match self.fields.get(at + 1..).unwrap_or(&[]) {
             [] => true,
@@ -191,7 +191,8 @@ impl SortSpec {
         }
     }
 
-    /// The values that decide over the place of a document; of arrays those that decide.
+    /// The values that determine the position of a document; of an array the element that
+    /// determines it.
     ///
     /// # Errors
     /// As `key`.
@@ -250,7 +251,7 @@ fn meta_field(meta: RawDoc<'_>) -> Result<SortField> {
     }
 }
 
-/// The value at a path without any array on the way or at its end; `None` if there is one.
+/// The value at a path without arrays on it or at its end; `None` if there is one.
 fn plain<'a>(doc: RawDoc<'a>, parts: &[Part]) -> Option<Val<'a>> {
     let (last, steps) = parts.split_last()?;
     let mut doc = doc;
@@ -271,7 +272,7 @@ fn plain<'a>(doc: RawDoc<'a>, parts: &[Part]) -> Option<Val<'a>> {
     }
 }
 
-/// How far a field of the sort has come.
+/// The progress of a sort field along its path.
 #[derive(Clone, Copy)]
 enum Cursor<'a, 'p> {
     /// Its value is known.
@@ -284,7 +285,7 @@ enum Cursor<'a, 'p> {
 struct ArrayOnPath<'a, 'p> {
     array: RawDoc<'a>,
     rest: &'p [Part],
-    /// A number in the path picked the array: it counts as a whole.
+    /// A number in the path selected the array, which counts as a whole.
     whole: bool,
 }
 
@@ -302,7 +303,7 @@ impl<'s> Expansion<'s> {
         Expansion { spec, best: None, scratch: Vec::new(), values: None }
     }
 
-    /// Goes through `doc`; where fields meet an array, goes on with each of its elements.
+    /// Walks `doc`; if fields reach an array, continues with each of its elements.
     fn expand<'a>(&mut self, mut cursors: Vec<Cursor<'a, 's>>, doc: RawDoc<'a>) -> Result<()> {
         let mut meetings: Vec<Option<ArrayOnPath<'a, 's>>> = Vec::with_capacity(cursors.len());
         let mut array: Option<RawDoc<'a>> = None;
@@ -368,7 +369,7 @@ impl<'s> Expansion<'s> {
     }
 }
 
-/// The cursors behind an array, at one of its elements (`None` if it is empty).
+/// The cursors after an array, at one of its elements (`None` if it is empty).
 fn step<'a, 'p>(
     cursors: &[Cursor<'a, 'p>],
     meetings: &[Option<ArrayOnPath<'a, 'p>>],
@@ -386,7 +387,7 @@ fn step<'a, 'p>(
     cursors.iter().zip(meetings).map(next).collect()
 }
 
-/// Follows a path to its value, or to the first array that must be stepped through.
+/// Follows a path to its value, or to the first array that must be expanded.
 fn advance<'a, 'p>(
     doc: RawDoc<'a>,
     parts: &'p [Part],
@@ -418,7 +419,7 @@ fn advance<'a, 'p>(
     }
 }
 
-/// The element that a number at the start of `rest` picks out of an array.
+/// The element of an array that a number at the start of `rest` selects.
 fn element_by_index<'a>(array: RawDoc<'a>, rest: &[Part]) -> Result<Option<RawVal<'a>>> {
     let Some(Part { name, index: Some(index) }) = rest.first() else { return Ok(None) };
     let Some((_, element)) = array.iter().nth(*index) else { return Ok(None) };

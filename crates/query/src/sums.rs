@@ -17,7 +17,7 @@ pub(crate) struct Sum {
     count: u64,
 }
 
-/// A whole number of 128 bits in two halves, which may stand at any place that is good for one.
+/// A 128-bit integer in two halves, with the alignment of 64 bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Int128Halves {
     high: i64,
@@ -77,7 +77,7 @@ impl Sum {
         out.push(Val::Int64(self.count as i64));
     }
 
-    /// Adds what another sum saved.
+    /// Adds the saved state of another sum.
     pub(crate) fn absorb(&mut self, saved: RawDoc<'_>) {
         let mut parts = saved.iter().map(|(_, part)| part.get());
         let mut whole = || parts.next().and_then(Val::as_i64_exact).unwrap_or(0);
@@ -189,7 +189,7 @@ impl Deviation {
         out.push(Val::Double(self.squares));
     }
 
-    /// Adds what another deviation saved, as if its numbers came behind these.
+    /// Adds the saved state of another deviation.
     pub(crate) fn absorb(&mut self, saved: RawDoc<'_>) {
         let mut parts = saved.iter().map(|(_, part)| part.get());
         let count = parts.next().and_then(Val::as_i64_exact).unwrap_or(0) as u64;

@@ -1,8 +1,8 @@
-//! Accepts connections, on a thread of its own with low priority: a flood of new connections does not
-//! delay those that are open.
+//! Accepts connections on a separate thread with low priority, so that a flood of new connections
+//! does not delay open ones.
 //!
-//! New connections are parked like silent ones, so that a client which connects and says nothing
-//! costs no thread.
+//! New connections are parked like idle ones: a client that connects and sends nothing uses no
+//! thread.
 
 use crate::connection::Connection;
 use crate::link::Link;
@@ -19,9 +19,9 @@ use std::time::Duration;
 
 /// Wakes the poll for a stop. Sockets count up from zero.
 pub(crate) const WAKE: Token = Token(usize::MAX);
-/// Connections accepted from one socket before the others are looked at.
+/// Connections accepted from one socket before the next socket is checked.
 const ACCEPTED_AT_ONCE: usize = 256;
-/// When accepting fails (no descriptors left), the next try comes after this.
+/// The pause after accepting failed, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The sockets that listen.
@@ -76,7 +76,7 @@ impl Acceptor {
 
     fn serve(&mut self, core: &Arc<Core>) -> io::Result<()> {
         let mut events = Events::with_capacity(64);
-        // Sockets at which clients may still wait: the poll tells of new ones only once.
+        // Sockets with clients that may still wait: the poll reports each new client only once.
         let mut ready = vec![true; self.sockets.len()];
         let mut pause = Some(Duration::ZERO);
         while !core.is_stopping() {
@@ -124,7 +124,7 @@ fn is_about_one_client(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
 
-/// Makes a connection of an accepted socket, if there is room for one more.
+/// Creates the connection of an accepted socket, unless there are too many.
 fn open_connection(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
     if core.links.is_full()
         && let Some(silent) = core.parked.take_silent()

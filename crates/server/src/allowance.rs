@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 /// The messages that one connection may still send (a token bucket).
 #[derive(Debug)]
 pub(crate) struct Allowance {
-    /// Messages that are left at `counted`; below one, the next must wait.
+    /// Messages left at `counted`; below one, the next message must wait.
     left: f64,
     counted: Option<Instant>,
 }
 
-/// Seconds at the pace that may be used at once, by a client that was silent.
+/// The size of a burst, in seconds at the allowed rate.
 const BURST_SECONDS: f64 = 4.0;
 
 impl Allowance {

@@ -1,32 +1,33 @@
-//! The bytes that a client sent and that were not handled yet.
+//! The bytes that a client sent and that are not yet processed.
 //!
-//! One read takes whatever has arrived, often several messages. The buffer grows with what really
-//! came, never with what a header promises, and shrinks again when large messages stop coming.
+//! One read takes all bytes that have arrived, often several messages. The buffer grows with
+//! received bytes, never with the length in a header, and shrinks when no more large messages
+//! arrive.
 
 use crate::wire::ProtocolError;
 use crate::wire::header::{HEADER_BYTES, Header};
 
 /// Buffers of messages and replies above this are freed after the message that needed them.
 pub(crate) const BUFFER_KEEP_BYTES: usize = 1024 * 1024;
-/// What a connection reads into while it is active.
+/// The size of the buffer of an active connection.
 const SMALL_BYTES: usize = 16 * 1024;
-/// A buffer above this is given back after `CALM_MESSAGES` messages that did not need it.
+/// A larger buffer is freed after `CALM_MESSAGES` messages that did not need it.
 const LARGE_BYTES: usize = 256 * 1024;
 const CALM_MESSAGES: u32 = 16;
 
-/// A growing buffer between `start` and `end` of which lie unhandled bytes.
+/// A growing buffer; the unprocessed bytes are between `start` and `end`.
 #[derive(Default)]
 pub(crate) struct ReadBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Messages in a row for which a small buffer would have done.
+    /// Consecutive messages for which a small buffer was sufficient.
     calm: u32,
 }
 
-/// What stands at the front of a buffer.
+/// The content at the front of a buffer.
 pub(crate) enum Front<'a> {
-    /// A part of a message, or nothing; the size of the whole, as far as it is known.
+    /// A part of a message, or nothing; with the size of the whole message, as far as known.
     Part(usize),
     /// A whole message, header included.
     Message(Header, &'a [u8]),
@@ -79,7 +80,7 @@ impl ReadBuffer {
         Ok(count)
     }
 
-    /// Forgets a message that was handled.
+    /// Removes a processed message.
     pub(crate) fn consume(&mut self, length: usize) {
         self.start = (self.start + length).min(self.end);
         if self.start == self.end {
@@ -101,10 +102,10 @@ impl ReadBuffer {
         }
     }
 
-    /// Gives the memory back, except what holds a part of a message.
+    /// Frees the memory, except for a part of a message.
     ///
-    /// A large part stays where it is: it fills at least half of the buffer, and copying it at
-    /// every pause of a slow client would cost more than all its bytes.
+    /// A large part is not copied: it fills at least half of the buffer, and copying it at each
+    /// pause of a slow client would be expensive.
     pub(crate) fn release(&mut self) {
         if self.is_empty() {
             *self = ReadBuffer::default();
@@ -114,7 +115,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Makes room behind the unread bytes: by moving them to the front, or by doubling.
+    /// Makes room after the unread bytes by moving them to the front or by doubling the buffer.
     fn make_room(&mut self, wanted: usize) {
         if self.bytes.is_empty() {
             self.bytes.resize(SMALL_BYTES, 0);
@@ -130,7 +131,7 @@ impl ReadBuffer {
             self.end = unread;
         }
         if self.bytes.len() < wanted || self.end == self.bytes.len() {
-            // Twice what is here: a client that promises much and sends little costs little.
+            // Twice the received bytes, so that memory is proportional to what a client sends.
             let size = wanted.min(unread.saturating_mul(2)).max(SMALL_BYTES).max(self.end + 1);
             if size > self.bytes.len() {
                 self.bytes.reserve_exact(size - self.bytes.len());

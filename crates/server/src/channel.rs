@@ -1,5 +1,5 @@
-//! The channel to a client: plain or encrypted. Both kinds arrive at the same address; the first bytes
-//! tell which one it is.
+//! The channel to a client: plain or encrypted. Both kinds use the same address; the first bytes
+//! distinguish them.
 
 use crate::ServerOptions;
 use crate::buffer::ReadBuffer;
@@ -9,20 +9,20 @@ use crate::tls::{Tls, TlsMode};
 use std::io;
 use std::sync::Arc;
 
-/// A client's socket and the protocol spoken on it.
+/// A client's socket and its protocol.
 pub(crate) struct Channel {
     link: Arc<Link>,
     kind: Kind,
 }
 
 enum Kind {
-    /// Nothing came yet, or too little to tell.
+    /// Not enough bytes were received to decide.
     Undecided,
     Plain,
     Secure(Box<Secure>),
 }
 
-/// What the first bytes of a connection tell.
+/// The protocol of the first bytes of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Opening {
     Unknown,
@@ -30,7 +30,7 @@ enum Opening {
     Handshake,
 }
 
-/// Why a connection is refused that has hardly begun.
+/// Why a connection is refused at its first bytes.
 pub(crate) const PLAIN_REFUSED: &str =
     "the client does not speak TLS, which this server requires (--tls-mode requireTLS)";
 pub(crate) const TLS_REFUSED: &str =
@@ -45,7 +45,7 @@ impl Channel {
         &self.link
     }
 
-    /// Whether bytes were read that must be looked at by `decide` before they are messages.
+    /// Whether `decide` must check the received bytes before they are read as messages.
     #[inline]
     pub(crate) fn is_undecided(&self) -> bool {
         matches!(self.kind, Kind::Undecided)
@@ -60,7 +60,7 @@ impl Channel {
         }
     }
 
-    /// Whether something has begun to arrive that `ReadBuffer` does not show.
+    /// Whether an incomplete record has arrived that is not in `ReadBuffer`.
     #[inline]
     pub(crate) fn is_midway(&self) -> bool {
         match &self.kind {
@@ -69,7 +69,7 @@ impl Channel {
         }
     }
 
-    /// Whether there are bytes that a poll of the socket would not tell of.
+    /// Whether there are received bytes that a poll of the socket does not report.
     pub(crate) fn has_pending(&self) -> bool {
         match &self.kind {
             Kind::Undecided | Kind::Plain => false,
@@ -77,7 +77,7 @@ impl Channel {
         }
     }
 
-    /// Finds out by the first bytes, which are in `input`, which kind this is.
+    /// Determines the protocol from the first bytes, which are in `input`.
     ///
     /// # Errors
     /// A sentence, if this server does not take that kind.
@@ -130,7 +130,7 @@ impl Channel {
         }
     }
 
-    /// Sends all of `bytes`, at a pace that `options` call alive.
+    /// Sends all of `bytes`; fails if the client reads too slowly.
     #[inline]
     pub(crate) fn send(&mut self, bytes: &[u8], options: &ServerOptions) -> io::Result<()> {
         match &mut self.kind {
@@ -186,9 +186,9 @@ fn send_secure(
     }
 }
 
-/// A handshake begins with a record of its kind (22) and a version (3.1 to 3.4). A message begins with
-/// its length in the other order of bytes: one that looks so would have 66,326 bytes or more, and the
-/// first message of a connection never has.
+/// A TLS handshake begins with a record type (22) and a version (3.1 to 3.4). A message begins with
+/// its little-endian length: one with the same first bytes would have 66,326 bytes or more, which
+/// the first message of a connection never has.
 fn opening(bytes: &[u8]) -> Opening {
     match bytes {
         [] | [0x16] | [0x16, 3] => Opening::Unknown,

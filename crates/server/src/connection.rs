@@ -1,9 +1,9 @@
-//! One client: reads its messages, has them run, writes the replies.
+//! One client: reads its messages, runs them, writes the replies.
 //!
-//! `serve` runs on a thread of `pool` until the client falls silent; then the connection parks
-//! (`parking`) without thread and buffers. Which `Lane` it is served in depends on who the client is
-//! and how large its message; in the background a thread never waits for its client. Framing is in
-//! `wire`, commands are in the engine.
+//! `serve` runs on a thread of `pool` until the client is idle; then the connection is parked
+//! (`parking`) without a thread and buffers. The `Lane` depends on whether the client has logged in
+//! and on the size of its message; in the background a thread never waits for a client. Framing is
+//! in `wire`, commands are in the engine.
 
 use crate::Core;
 use crate::allowance::Allowance;
@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 
 /// How long a thread waits for the next message before the connection is parked.
 const SHORT_LINGER: Duration = Duration::from_millis(10);
-/// How soon a connection that waits for memory looks again.
+/// How soon a connection that waits for memory checks again.
 const MEMORY_PAUSE: Duration = Duration::from_millis(50);
-/// A message of this size is large: there is much to read, unpack and check.
+/// A message of this size is large: reading, decompressing and validating it takes long.
 const LARGE_BYTES: usize = 1024 * 1024;
 
 /// A client's connection.
@@ -39,32 +39,32 @@ pub(crate) struct Connection {
     link: Arc<Link>,
     conversation: Conversation,
     input: ReadBuffer,
-    /// The last message that came compressed, unpacked.
+    /// The last compressed message, decompressed.
     unpacked: Vec<u8>,
     /// Since when the message at the front of `input` is incomplete.
     started: Option<Instant>,
     /// When it was accepted.
     accepted: Instant,
-    /// When it fell silent last; never, for a new connection.
+    /// When it became idle last; `None` for a new connection.
     parked: Option<Instant>,
-    /// How long the socket waits in a read at the moment; zero before the first.
+    /// The current read timeout of the socket; zero before the first read.
     linger: Duration,
-    /// What its buffers hold of the memory that operations share.
+    /// The memory of its buffers, from the budget of all operations.
     share: Share,
     /// Since when it waits for memory.
     waiting: Option<Instant>,
-    /// What it may send before it has logged in.
+    /// The rate limit before it has logged in.
     allowance: Allowance,
     /// Whether it has not sent a whole message yet.
     new: bool,
-    /// Where it is served at the moment.
+    /// The lane that currently serves it.
     served_in: Lane,
-    /// What is known of the large message at the front, once it was unpacked and looked at.
+    /// The result of preparing the large message at the front.
     prepared: Option<Prepared>,
 }
 
-/// A message that can be run: the one at the front of the input or, if that came packed, what is in
-/// `unpacked`.
+/// A message that can be run: the one at the front of the input or, if that is compressed, the
+/// content of `unpacked`.
 #[derive(Clone, Copy)]
 struct Prepared {
     header: Header,
@@ -72,13 +72,13 @@ struct Prepared {
     content: Content,
 }
 
-/// Where a connection goes when its thread leaves it.
+/// What happens to a connection after its thread has served it.
 enum AfterServing {
     /// Wait for bytes without a thread.
     Park,
     /// Wait for a thread: there are messages left, but others are waiting.
     Queue,
-    /// Wait for a while, whatever arrives.
+    /// Wait for this time, even if bytes arrive.
     Later(Duration),
 }
 
@@ -109,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// Where it has to be served.
+    /// The lane that must serve it.
     pub(crate) fn lane(&self) -> Lane {
         let opening = self.core.options.tls.is_some() && self.conversation.channel.is_opening();
         if opening || self.conversation.must_log_in() {
@@ -121,12 +121,12 @@ impl Connection {
         }
     }
 
-    /// Whether there is much to read, unpack and validate before the message at the front can run.
+    /// Whether the message at the front is large.
     fn is_large(&self) -> bool {
         self.prepared.is_none() && self.front_bytes() >= LARGE_BYTES
     }
 
-    /// The size of the message at the front, unpacked, as far as it is known.
+    /// The decompressed size of the message at the front, as far as known.
     fn front_bytes(&self) -> usize {
         match self.input.front() {
             Ok(Front::Part(size)) => size,
@@ -138,7 +138,7 @@ impl Connection {
         }
     }
 
-    /// Serves the client until it is silent, then parks the connection or closes it.
+    /// Serves the client until it is idle, then parks or closes the connection.
     pub(crate) fn serve(mut self: Box<Connection>, lane: Lane) {
         self.served_in = lane;
         self.conversation.in_background = lane == Lane::Background;
@@ -148,7 +148,7 @@ impl Connection {
                 self.parked = Some(Instant::now());
                 core.parked.park(self);
             }
-            // A thread is made with the priority of the one that makes it: not here.
+            // A new thread inherits the priority of its creator, so it is not created here.
             Ok(AfterServing::Queue) if lane != Lane::Front && self.lane() == Lane::Front => {
                 core.parked.park_for(self, Duration::ZERO);
             }
@@ -158,7 +158,7 @@ impl Connection {
         }
     }
 
-    /// Closes a parked connection whose message did not come to its end in time.
+    /// Closes a parked connection whose message was not complete in time.
     pub(crate) fn expire(self: Box<Connection>) {
         let ending = self.late();
         self.close(&ending);
@@ -168,7 +168,7 @@ impl Connection {
         if self.conversation.channel.is_opening() { LATE_OPENING } else { LATE }
     }
 
-    /// Closes a connection that has not said anything, because another one needs its place.
+    /// Closes a connection that has sent nothing, to make room for another one.
     pub(crate) fn evict(self: Box<Connection>) {
         self.close(&Ending::Late("it said nothing, and there are too many connections"));
     }
@@ -207,7 +207,7 @@ impl Connection {
         self.link.stream().as_raw_fd()
     }
 
-    /// Gives back what only an active connection needs.
+    /// Frees the buffers that only an active connection needs.
     pub(crate) fn release_memory(&mut self) {
         self.input.release();
         if self.prepared.is_none() {
@@ -217,12 +217,12 @@ impl Connection {
         self.share.shrink(self.input.capacity().saturating_add(self.unpacked.capacity()));
     }
 
-    /// Until when the message must be complete that has begun to arrive.
+    /// The deadline of an incomplete message.
     pub(crate) fn message_deadline(&self) -> Option<Instant> {
         if let Some(tls) = &self.core.options.tls
             && self.conversation.channel.is_opening()
         {
-            // Where only TLS is spoken, silence is a handshake that does not come to its end.
+            // If TLS is required, an idle new connection is an incomplete handshake.
             let required = tls.mode() == TlsMode::Require;
             let since = if required { Some(self.accepted) } else { self.started };
             if let Some(since) = since {
@@ -230,7 +230,7 @@ impl Connection {
             }
         }
         let Some(started) = self.started else {
-            // Who never says anything is asked to leave some time.
+            // A connection that never sends a message is closed after some time.
             let first = self.new.then_some(self.accepted);
             return first?.checked_add(self.core.options.message_timeout);
         };
@@ -245,7 +245,7 @@ impl Connection {
     fn handle_messages(&mut self) -> Result<AfterServing, Ending> {
         self.set_linger()?;
         let mut handled = 0u32;
-        // Who was woken for bytes reads them before it makes room for others.
+        // A connection that was woken by received bytes reads them before it yields to others.
         let mut has_read = false;
         loop {
             if self.core.is_stopping() {
@@ -310,7 +310,7 @@ impl Connection {
                 Ok(ReadOutcome::Bytes(count)) => {
                     self.core.engine.network().bytes_in.fetch_add(count as u64, Ordering::Relaxed);
                 }
-                // Records without content must not keep a thread that others wait for.
+                // Empty records must not occupy a thread that others wait for.
                 Ok(ReadOutcome::Nothing)
                     if (self.served_in == Lane::Background || self.is_crowded())
                         && !self.conversation.channel.has_pending() =>
@@ -320,7 +320,8 @@ impl Connection {
                 Ok(ReadOutcome::Nothing) => {}
                 Ok(ReadOutcome::Opened) => self.conversation.opened(),
                 Ok(ReadOutcome::End) => return Err(self.at_end()),
-                // A signal ends the wait like the end of its time, which it would begin anew.
+                // A signal ends the wait like a timeout, because retrying would restart the
+                // timeout.
                 Err(Broken::Socket(error)) if is_passing(&error) => {
                     self.check_deadline()?;
                     return Ok(AfterServing::Park);
@@ -347,8 +348,8 @@ impl Connection {
         !self.input.is_empty() || self.conversation.channel.is_midway()
     }
 
-    /// Whether the message at the front has to wait: clients that have not logged in have a pace,
-    /// and what a message unpacks to needs memory.
+    /// Whether the message at the front must wait: for the rate limit of clients that have not
+    /// logged in, or for the memory of its decompressed content.
     fn delay_before(&mut self) -> Result<Option<AfterServing>, Ending> {
         let Ok(Front::Message(header, message)) = self.input.front() else { return Ok(None) };
         let mut inside = 0;
@@ -368,7 +369,7 @@ impl Connection {
         self.hold_memory(self.input.capacity().saturating_add(inside))
     }
 
-    /// Takes memory for the buffers; while there is none, the client waits, for a while.
+    /// Reserves memory for the buffers; if there is none, the client waits up to a limit.
     fn hold_memory(&mut self, bytes: usize) -> Result<Option<AfterServing>, Ending> {
         if self.share.covers(bytes) {
             self.waiting = None;
@@ -381,7 +382,7 @@ impl Connection {
         Ok(Some(AfterServing::Later(MEMORY_PAUSE)))
     }
 
-    /// Whether the message at the front was incomplete before; starts its clock if not.
+    /// Whether the message at the front was already incomplete; otherwise starts its timeout.
     fn is_slow(&mut self) -> Result<bool, Ending> {
         if self.started.is_some() {
             self.check_deadline()?;
@@ -399,8 +400,8 @@ impl Connection {
         }
     }
 
-    /// Threads wait long only for clients that were busy a moment ago: otherwise a thousand
-    /// monitors that say hello now and then would keep hundreds of threads.
+    /// Threads wait long only for clients that were active recently. Otherwise a thousand
+    /// monitoring connections that send `hello` now and then would occupy hundreds of threads.
     fn set_linger(&mut self) -> io::Result<()> {
         let usual = self.core.options.linger;
         let busy = self.parked.is_some_and(|parked| parked.elapsed() < usual);
@@ -425,7 +426,7 @@ impl Connection {
         }
     }
 
-    /// A browser gets a sentence instead of a closed connection.
+    /// An HTTP client gets an explanation before the connection is closed.
     fn not_our_protocol(&mut self, error: ProtocolError) -> Ending {
         let unread = self.input.unread();
         if [&b"GET "[..], b"POST", b"HEAD"].iter().any(|method| unread.starts_with(method)) {
@@ -444,9 +445,9 @@ impl Connection {
         error.into()
     }
 
-    /// Unpacks and validates the message at the front, so that a thread of usual priority can run
-    /// it: one of low priority must not, since commands hold what others wait for. False if there is
-    /// nothing to run; then it may be answered here.
+    /// Decompresses and validates the message at the front, so that a thread of normal priority can
+    /// run it. A thread of low priority must not, because commands hold locks. Returns false if
+    /// there is no command to run; then the reply may be sent here.
     fn prepare(&mut self) -> Result<bool, Ending> {
         let mut prepared = self.unpack_front()?;
         if let Ok(Front::Message(_, message)) = self.input.front()
@@ -458,7 +459,7 @@ impl Connection {
         Ok(prepared.content == Content::Validated)
     }
 
-    /// Unpacks the message at the front, if it came packed.
+    /// Decompresses the message at the front if it is compressed.
     fn unpack_front(&mut self) -> Result<Prepared, ProtocolError> {
         let Front::Message(header, message) = self.input.front()? else {
             return Err(ProtocolError::new("a message that is not whole"));
@@ -471,7 +472,7 @@ impl Connection {
         Ok(Prepared { header, compressor: None, content: Content::Unknown })
     }
 
-    /// Runs the message at the front of the buffer and sends what it answers.
+    /// Runs the message at the front of the buffer and sends the reply.
     fn handle(&mut self) -> Result<(), Ending> {
         let prepared = match self.prepared.take() {
             Some(prepared) => prepared,
@@ -489,7 +490,7 @@ impl Connection {
 }
 
 impl Prepared {
-    /// The message that it tells of, out of the one that came and what was in it, if that was packed.
+    /// The message to run: the received one, or its decompressed content.
     fn incoming<'a>(self, message: &'a [u8], unpacked: &'a [u8]) -> Incoming<'a> {
         let Prepared { header, compressor, content } = self;
         let message = if compressor.is_some() { unpacked } else { message };

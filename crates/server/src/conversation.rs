@@ -1,8 +1,8 @@
 //! Turns a message into a command, and its result into a reply.
 //!
-//! `connection` finds the messages and owns the time limits; the engine runs the commands. Here
-//! are the rules between: which errors are answered, which replies are compressed or unwanted,
-//! how a stream of replies to one request goes.
+//! `connection` finds the messages and has the time limits; the engine runs the commands. This file
+//! decides which errors are answered, which replies are compressed or omitted, and sends streams of
+//! replies to one request.
 
 use crate::Core;
 use crate::buffer::BUFFER_KEEP_BYTES;
@@ -47,7 +47,7 @@ pub(crate) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// Whether it is a command as it should be, all of which was looked at.
+    /// Whether it is a valid command that was fully validated.
     pub(crate) fn is_valid(&self) -> bool {
         self.header.opcode == OP_MSG
             && Frame::parse(self.message).is_ok_and(|frame| frame.sections(self.content).is_ok())
@@ -72,8 +72,7 @@ impl Conversation {
         }
     }
 
-    /// Tells the engine how the connection is encrypted, and by which certificate the client proved
-    /// itself.
+    /// Informs the engine of the encryption and the client's certificate.
     pub(crate) fn opened(&mut self) {
         let (Some(secure), Some(tls)) = (self.channel.secure(), &self.core.options.tls) else {
             return;
@@ -157,7 +156,7 @@ impl Conversation {
         if flow != Flow::Exhaust || silent {
             self.send_message(header, flags, compressor, silent)?;
         } else {
-            // Each reply answers the one before it, the first the request.
+            // Each reply refers to the previous one, the first to the request.
             let mut previous = header;
             while flow == Flow::Exhaust {
                 self.send_message(previous, flags | MORE_TO_COME, compressor, false)?;
@@ -273,7 +272,7 @@ fn end_of(flow: Flow) -> Answered {
     if flow == Flow::Close { Err(Ending::Ordinary) } else { Ok(()) }
 }
 
-/// How the command of a request is treated.
+/// How the command of a request is executed.
 fn handling(body: RawDoc<'_>) -> Handling {
     motifdb::handling(body.first().map_or("", |(name, _)| name))
 }

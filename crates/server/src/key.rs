@@ -1,4 +1,4 @@
-//! The server's private key, out of a PEM file, with or without a password.
+//! The server's private key from a PEM file, with or without a password.
 //!
 //! With a password it is in the form of PKCS #8 (`ENCRYPTED PRIVATE KEY`), which OpenSSL writes.
 
@@ -53,14 +53,14 @@ pub(crate) fn read(
     })
 }
 
-/// The error for a file that holds something else.
+/// The error for a file with other content.
 pub(crate) fn not_pem(error: &pem::Error) -> String {
     format!("it is not a PEM file: {error}")
 }
 
 /// The part of a file that has a key with a password.
 fn encrypted_section(file: &[u8]) -> Option<&str> {
-    // Around the parts there may be remarks in any encoding; the parts themselves are plain.
+    // There may be comments in any encoding around the sections; the sections are ASCII.
     let find = |mark: &str| file.windows(mark.len()).position(|part| part == mark.as_bytes());
     let (begin, end) = (find(BEGIN)?, find(END)?.checked_add(END.len())?);
     std::str::from_utf8(file.get(begin..end)?).ok()

@@ -43,37 +43,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Bytes for which a client gets the whole `message_timeout` once more.
+/// The unit of message size for which `message_timeout` is granted.
 const TIMEOUT_UNIT_BYTES: usize = 1024 * 1024;
 
 /// How a server listens and what it allows. `..ServerOptions::default()` fills the rest.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Addresses to listen on; port 0 takes a free one.
+    /// Addresses to listen on; port 0 selects a free port.
     pub listen: Vec<SocketAddr>,
-    /// Most connections at a time; beyond, one that has not said anything yet makes room for a new
-    /// one, and when there is none, the new one is closed at once.
+    /// The most open connections. Beyond that, one that has sent nothing is closed for a new one;
+    /// if there is none, the new one is closed.
     pub connections_max: usize,
-    /// Most threads that serve connections. High, because a waiting command holds its thread.
+    /// The most threads that serve connections. High, because a waiting command occupies its
+    /// thread.
     pub threads_max: usize,
-    /// How long a connection that was busy keeps its thread and buffers when it falls silent.
+    /// How long an active connection keeps its thread and buffers when it becomes idle.
     pub linger: Duration,
-    /// How long a message may take to arrive, or a reply to be taken, for each started MiB; and a
-    /// new connection to send its first.
+    /// The time limit for receiving a message or sending a reply, for each started MiB, and for the
+    /// first message of a connection.
     pub message_timeout: Duration,
     /// How long a large message waits for memory that others hold.
     pub memory_timeout: Duration,
-    /// Most bytes of a message of a client that has not logged in, where clients must.
+    /// The most bytes of a message of a client that must log in and has not.
     pub stranger_bytes_max: usize,
-    /// Messages in a second of a client that has not logged in, where clients must.
+    /// The most messages per second of a client that must log in and has not.
     pub stranger_messages_per_second: u32,
     /// How long a stop waits for running commands.
     pub stop_grace: Duration,
-    /// Whether clients must log in, and need privileges for what they do.
+    /// Whether clients must log in and need privileges.
     pub authenticate: bool,
-    /// What encrypted connections need; without it all are plain.
+    /// Certificates and keys for encrypted connections; `None` if all are plain.
     pub tls: Option<Arc<Tls>>,
-    /// How long the two ends may take to agree on encryption.
+    /// The time limit of a TLS handshake.
     pub handshake_timeout: Duration,
 }
 
@@ -97,14 +98,14 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// How long a message of this size may be under way.
+    /// The time limit for a message of this size.
     fn message_time_limit(&self, size_bytes: usize) -> Duration {
         let units = u32::try_from(size_bytes / TIMEOUT_UNIT_BYTES + 1).unwrap_or(u32::MAX);
         self.message_timeout.saturating_mul(units)
     }
 }
 
-/// What all threads of a server share.
+/// The state that all threads of a server share.
 struct Core {
     engine: Engine,
     options: ServerOptions,
@@ -141,7 +142,7 @@ impl Core {
         [&self.front, &self.large, &self.background]
     }
 
-    /// Tells the engine which certificate clients are shown.
+    /// Informs the engine of the server's certificate.
     fn publish_certificate(&self) {
         let Some(tls) = &self.options.tls else { return };
         let identity = tls.identity();
@@ -252,14 +253,14 @@ impl Server {
     }
 }
 
-/// Stops a server; any number may exist.
+/// A handle that stops a server.
 #[derive(Clone)]
 pub struct Handle {
     core: Arc<Core>,
 }
 
 impl Handle {
-    /// Has `Server::run` stop and return. Returns at once, and may be called again.
+    /// Makes `Server::run` stop and return. Returns immediately and may be called again.
     pub fn stop(&self) {
         self.core.stop();
     }

@@ -14,32 +14,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// After this long without a byte the system asks whether the other end still exists.
+/// After this time without a byte the system probes the connection (TCP keepalive).
 const KEEPALIVE: Duration = Duration::from_secs(300);
 
-/// How long a write waits before it is looked whether the client is too slow.
+/// How long a write waits before it is checked whether the client is too slow.
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
-/// How long a reply may take while others need the memory that it holds.
+/// The time limit of a reply while memory is short.
 const TIGHT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A reply up to this many bytes fits into the socket's buffer whenever that has room.
+/// A reply of at most this size fits into the socket's buffer if that is not full.
 const ROOM_BYTES: usize = 4096;
 
-/// What a connection is doing, as far as others care: a stop, or the end of its client.
+/// The activity of a connection, for stopping the server and for clients that disconnect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Activity {
     /// It waits for its client.
     Waiting,
-    /// It runs a command that may write: let it finish, even when its client is gone.
+    /// It runs a command that may write, which finishes even if the client has disconnected.
     Running,
-    /// It runs a command that only reads: useless without its client.
+    /// It runs a command that only reads, which is interrupted if the client disconnects.
     Reading,
     /// It waits for a change on behalf of its client (a monitor's `hello`).
     Watching,
 }
 
-/// Has the engine stop what a connection runs.
+/// Interrupts the command of a connection.
 pub(crate) type Interrupt = Box<dyn Fn() + Send + Sync>;
 
 /// A client's socket.
@@ -48,7 +48,7 @@ pub(crate) struct Link {
     id: i64,
     remote: SocketAddr,
     activity: AtomicU8,
-    /// Whether what comes is encrypted.
+    /// Whether the connection is encrypted.
     secure: AtomicBool,
     interrupt: Interrupt,
     /// The memory that operations share, replies too.
@@ -102,7 +102,7 @@ impl Link {
         activities.iter().any(|activity| *activity as u8 == now)
     }
 
-    /// Notes that what comes is encrypted.
+    /// Records that the connection is encrypted.
     pub(crate) fn set_secure(&self) {
         self.secure.store(true, Ordering::Relaxed);
     }
@@ -110,7 +110,7 @@ impl Link {
     /// Whether the client closed its side and nothing more will come.
     pub(crate) fn is_closed_by_client(&self) -> bool {
         if self.secure.load(Ordering::Relaxed) {
-            // Before its end an encrypted connection says that it ends: there are bytes to read.
+            // An encrypted connection sends a closing alert, so there are bytes to read at its end.
             let mut polled = [PollFd::new(&self.stream, PollFlags::RDHUP)];
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             let ready = rustix::event::poll(&mut polled, Some(&now));
@@ -124,7 +124,7 @@ impl Link {
         }
     }
 
-    /// Whether so many bytes can probably be sent without waiting for the client to take some.
+    /// Whether this number of bytes can probably be sent without waiting for the client.
     pub(crate) fn has_room_for(&self, size_bytes: usize) -> bool {
         if size_bytes > ROOM_BYTES {
             return false;
@@ -134,12 +134,12 @@ impl Link {
         rustix::event::poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0)
     }
 
-    /// Sends `bytes` if they fit into the system's buffer: nothing depends on them.
+    /// Sends `bytes` if they fit into the system's buffer; otherwise they are dropped.
     pub(crate) fn send_if_possible(&self, bytes: &[u8]) {
         let _ = rustix::net::send(&self.stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Sends all of `bytes`, at a pace that `options` call alive.
+    /// Sends all of `bytes`; fails if the client reads too slowly.
     pub(crate) fn send(&self, bytes: &[u8], options: &ServerOptions) -> io::Result<()> {
         let mut rest = bytes;
         let mut pace = self.pace(bytes.len(), options);
@@ -157,13 +157,13 @@ impl Link {
         }
     }
 
-    /// The pace at which a client must take so many bytes.
+    /// The minimum rate at which a client must read a reply of this size.
     pub(crate) fn pace(&self, size_bytes: usize, options: &ServerOptions) -> Pace<'_> {
         Pace { memory: &self.memory, patience: options.message_time_limit(size_bytes), since: None }
     }
 }
 
-/// Whether a client is too slow in taking a reply.
+/// Checks whether a client reads a reply too slowly.
 pub(crate) struct Pace<'l> {
     memory: &'l Memory,
     patience: Duration,
@@ -171,8 +171,8 @@ pub(crate) struct Pace<'l> {
 }
 
 impl Pace<'_> {
-    /// Looks at the clock; only called when not all fitted into the system's buffer at once. While
-    /// memory is tight, a moment is too long.
+    /// Checks the time; called only if the bytes did not fit into the system's buffer at once.
+    /// While memory is short the limit is lower.
     ///
     /// # Errors
     /// `TimedOut` when it is too slow.
@@ -188,12 +188,12 @@ impl Pace<'_> {
     }
 }
 
-/// Whether a read or write may be tried again: a signal came, or it waited for a while.
+/// Whether a read or write can be retried: after a signal or a timeout.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Interrupted || is_timeout(error)
 }
 
-/// What `SO_RCVTIMEO` and `SO_SNDTIMEO` say when they are over.
+/// Whether an error is a timeout of `SO_RCVTIMEO` or `SO_SNDTIMEO`.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
@@ -221,7 +221,7 @@ impl Links {
         self.len() >= self.limit
     }
 
-    /// Lists a connection until `remove`.
+    /// Adds a connection, until `remove`.
     pub(crate) fn add(&self, link: &Arc<Link>, network: &Network) {
         self.open.lock().insert(link.id, Arc::clone(link));
         network.connections_current.fetch_add(1, Ordering::Relaxed);
@@ -260,7 +260,7 @@ impl Links {
         }
     }
 
-    /// Shuts all sockets down in one direction or both; errors mean that they are gone already.
+    /// Shuts down all sockets in one direction or both; errors of closed sockets are ignored.
     pub(crate) fn shut_down(&self, how: Shutdown) {
         for link in self.open.lock().values() {
             if let Err(error) = link.stream.shutdown(how) {

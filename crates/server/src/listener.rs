@@ -18,7 +18,7 @@ const CHECK: Duration = Duration::from_secs(1);
 const READ_GRACE: Duration = Duration::from_secs(1);
 /// How long a stop waits for threads whose sockets were shut down.
 const LAST_WAIT: Duration = Duration::from_millis(500);
-/// How long connections that do nothing may take to end by themselves.
+/// How long idle connections may take to close.
 const GOODBYE_WAIT: Duration = Duration::from_millis(200);
 
 /// The poll of parked connections.
@@ -39,7 +39,7 @@ impl Listener {
     pub(crate) fn run(mut self, acceptor: Acceptor, core: &Arc<Core>) -> io::Result<()> {
         let accepting = acceptor.start(core)?;
         let result = self.serve(core);
-        // Whatever ended this one ends the other.
+        // The acceptor stops together with the listener.
         core.stop();
         let accepted = accepting.join().unwrap_or_else(|_| {
             Err(io::Error::other("the thread that accepts connections panicked"))
@@ -60,7 +60,7 @@ impl Listener {
             let timeout = [check, later].into_iter().flatten().min();
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
-                // There are no events then, but time has passed.
+                // There are no events, but time has passed.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -79,7 +79,7 @@ impl Listener {
     }
 }
 
-/// Closes silent connections at once, busy ones when their command is done or takes too long.
+/// Closes idle connections at once, active ones when their command has ended or takes too long.
 fn stop(core: &Core) {
     core.parked.close();
     core.pools().iter().for_each(|pool| pool.stop());
@@ -95,7 +95,7 @@ fn stop(core: &Core) {
             core.links.interrupt(&writing);
         }
     }
-    // Threads that find their client's side closed say so to it, if it listens.
+    // Threads that find their socket shut down send a closing alert if possible.
     wait_until(GOODBYE_WAIT, || core.links.len() == 0);
     core.links.shut_down(Shutdown::Both);
     if !wait_until(LAST_WAIT, || core.links.len() == 0) {

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A connection that has said nothing for so long may be closed to make room.
+/// A connection that has sent nothing for this time may be closed to make room.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// The connections that wait without a thread.
@@ -30,7 +30,7 @@ struct Parked {
     deadlines: HashMap<Token, Instant>,
     /// Those that are delayed, and until when; not among `connections`.
     later: BTreeMap<(Instant, Token), Box<Connection>>,
-    /// Connections in the order in which they came, and when, as long as they say nothing.
+    /// Connections that have sent nothing, in order of arrival, with the time.
     silent: VecDeque<(Token, Instant)>,
     closed: bool,
 }
@@ -40,7 +40,7 @@ impl ParkedConnections {
         ParkedConnections { registry, waker, parked: Mutex::default() }
     }
 
-    /// Parks a connection until bytes arrive; those that are there already count.
+    /// Parks a connection until bytes arrive, or wakes it at once if there are any.
     pub(crate) fn park(&self, mut connection: Box<Connection>) {
         connection.release_memory();
         let deadline = connection.message_deadline();
@@ -51,11 +51,11 @@ impl ParkedConnections {
             drop(parked);
             return;
         }
-        // In place before it is polled: the event may come at once. The poll is edge-triggered,
-        // but registering reports what is readable already.
+        // Inserted before it is polled, because the event may come at once. The poll is
+        // edge-triggered, but registering reports bytes that are already readable.
         parked.connections.insert(token, connection);
         if let Some(deadline) = deadline {
-            // The poll may be waiting without a limit, as long as there was no deadline.
+            // Without deadlines the poll waits without a limit.
             if parked.deadlines.is_empty() {
                 self.wake_poll();
             }
@@ -82,7 +82,8 @@ impl ParkedConnections {
         self.park(connection);
     }
 
-    /// Takes out the connection that has said nothing for longest, if it is long enough.
+    /// Takes out the connection that has sent nothing for the longest time, if that exceeds
+    /// `SILENCE`.
     pub(crate) fn take_silent(&self) -> Option<Box<Connection>> {
         let mut parked = self.parked.lock();
         loop {
@@ -101,7 +102,7 @@ impl ParkedConnections {
         }
     }
 
-    /// Parks a connection for so long, whatever arrives meanwhile.
+    /// Parks a connection for this time, even if bytes arrive.
     pub(crate) fn park_for(&self, mut connection: Box<Connection>, pause: Duration) {
         connection.release_memory();
         let mut parked = self.parked.lock();
@@ -119,7 +120,7 @@ impl ParkedConnections {
         }
     }
 
-    /// Takes out those whose time has come, and says when the next one's will.
+    /// Takes out the connections whose delay has ended. Also returns when the next delay ends.
     #[expect(clippy::vec_box, reason = "they were boxed already")]
     pub(crate) fn due(&self, now: Instant) -> (Vec<Box<Connection>>, Option<Duration>) {
         let mut parked = self.parked.lock();
@@ -134,14 +135,14 @@ impl ParkedConnections {
         (due, None)
     }
 
-    /// Takes the connection out on which something happened.
+    /// Takes out the connection of an event.
     pub(crate) fn wake(&self, token: Token) -> Option<Box<Connection>> {
         let connection = self.parked.lock().remove(token)?;
         self.forget(&connection);
         Some(connection)
     }
 
-    /// Takes out those whose messages should have been complete by now.
+    /// Takes out the connections whose message is past its deadline.
     #[expect(clippy::vec_box, reason = "they were boxed already")]
     pub(crate) fn overdue(&self, now: Instant) -> Vec<Box<Connection>> {
         let mut parked = self.parked.lock();

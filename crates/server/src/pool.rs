@@ -1,16 +1,16 @@
 //! Threads that serve active connections.
 //!
-//! A thread takes a connection, serves it until it falls silent, and takes the next. Threads are
-//! made when none is free and end when nothing came for a while. At the limit connections wait in
-//! a fair queue, and `is_crowded` asks those being served to requeue after each message.
+//! A thread takes a connection, serves it until it is idle, and takes the next. Threads are created
+//! when none is free and end after a time without work. At the limit connections wait in a fair
+//! queue, and `is_crowded` makes those being served requeue after each message.
 //!
-//! There is a pool for each `Lane`. The background pool serves clients that have not logged in: as many
-//! threads as there are cores, with low priority. Whatever such clients send, the others keep most of the
-//! machine. Their commands never wait; a thread that waits for such a client to take a reply gives up its
-//! slot, so that no client can block the others. Large messages are read, decompressed and validated by
-//! threads of low priority too, so that small messages need not wait for that. Their commands run in the
-//! front pool: they hold locks that others wait for, and a thread of low priority that holds one would
-//! make all of them wait (priority inversion).
+//! There is a pool for each `Lane`. The background pool serves clients that have not logged in: as
+//! many threads as there are cores, with low priority, so that such clients use little of the
+//! machine. Their commands never wait; a thread that waits for such a client to read a reply gives
+//! up its slot, so that no client can block the others. Large messages are read, decompressed and
+//! validated by threads of low priority too, so that small messages do not wait for that. Their
+//! commands run in the front pool: they hold locks, and a thread of low priority that holds a lock
+//! would delay all others (priority inversion).
 
 use crate::connection::Connection;
 use crate::lane::Lane;
@@ -22,18 +22,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Threads without work that are kept at most, and for how long.
+/// The most idle threads that are kept, and for how long.
 const IDLE_MAX: usize = 32;
 const THREAD_IDLE: Duration = Duration::from_secs(10);
-/// Address space for the stack of a thread; memory is taken only for what it touches.
+/// Address space for the stack of a thread; memory is used only for touched pages.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
-/// Threads for large messages at most: memory allows fewer.
+/// The most threads for large messages; memory usually allows fewer.
 const LARGE_WORKERS_MAX: usize = 256;
-/// Threads that may work in the background, also where there is one core.
+/// The minimum number of background threads, also with one core.
 const BACKGROUND_WORKERS_MIN: usize = 2;
-/// The niceness of background threads: such a thread gets a third of the processor time that another
-/// one gets when both want to run.
+/// The niceness of background threads: such a thread gets a third of the CPU time of a normal one
+/// when both are runnable.
 const NICENESS: i32 = 5;
 
 /// The threads and the connections that wait for one.
@@ -42,10 +42,10 @@ pub(crate) struct Pool {
     work: Condvar,
     crowded: AtomicBool,
     threads_max: usize,
-    /// Most threads that may work at a time, not counting those that stepped aside.
+    /// The most threads that may work at a time, not counting those in `begin_wait`.
     workers_max: usize,
     lane: Lane,
-    /// The niceness of threads that are not for the front; none where the system has none for threads.
+    /// The niceness of threads of other lanes; `None` if the system does not support it per thread.
     niceness: Option<i32>,
 }
 
@@ -54,7 +54,7 @@ struct PoolState {
     waiting: VecDeque<Box<Connection>>,
     threads: usize,
     idle: usize,
-    /// Threads that wait for something, in the middle of serving a connection.
+    /// Threads that wait while they serve a connection.
     aside: usize,
     stopped: bool,
 }
@@ -81,8 +81,8 @@ impl Pool {
             Lane::Background => threads_max.min(cores.max(BACKGROUND_WORKERS_MIN)),
         };
         let mut niceness = None;
-        // Threads begin with the niceness of those that make them: this is said once, for all.
-        // Elsewhere it would concern the whole process.
+        // Threads inherit the niceness of their creator. On systems without niceness per thread it
+        // would apply to the whole process.
         #[cfg(target_os = "linux")]
         if lane != Lane::Front {
             let usual = rustix::process::getpriority_process(None).ok();
@@ -115,7 +115,7 @@ impl Pool {
         self.crowded.load(Ordering::Relaxed)
     }
 
-    /// Whether any thread serves a connection, or is about to: one that was woken counts as idle until
+    /// Whether any thread serves a connection or is about to; a woken thread counts as idle until
     /// it runs.
     pub(crate) fn is_busy(&self) -> bool {
         let state = self.state.lock();
@@ -133,7 +133,7 @@ impl Pool {
         self.provide_thread(state);
     }
 
-    /// Lets another thread work while this one waits.
+    /// Allows another thread to work while this one waits.
     pub(crate) fn begin_wait(self: &Arc<Pool>) -> WaitingGuard {
         let mut state = self.state.lock();
         state.aside += 1;
@@ -170,14 +170,14 @@ impl Pool {
         }
     }
 
-    /// Takes no more work; connections that wait are closed, threads without work end.
+    /// Stops accepting work: waiting connections are closed, idle threads end.
     pub(crate) fn stop(&self) {
         let mut state = self.state.lock();
         state.stopped = true;
         let waiting = std::mem::take(&mut state.waiting);
         self.update(&state);
         self.work.notify_all();
-        // Closing takes locks of the engine, so not under ours.
+        // Closing takes locks of the engine, so the pool's lock is released first.
         drop(state);
         drop(waiting);
     }
@@ -203,7 +203,7 @@ impl Pool {
     fn work(&self) {
         let mut state = self.state.lock();
         loop {
-            // One that stepped aside comes back to find another in its place.
+            // A thread that returns from waiting may find that another took its slot.
             if state.threads - state.aside > self.workers_max {
                 break;
             }

@@ -1,7 +1,7 @@
 //! One encrypted connection: TLS records on one side, the bytes of messages on the other.
 //!
-//! The handshake is no phase of its own: it goes on whenever bytes arrive, so that it waits and is
-//! parked like a message that is incomplete.
+//! The handshake is not a separate phase: it continues whenever bytes arrive, and is parked like an
+//! incomplete message.
 
 use crate::link::Link;
 use rustls::server::ServerConnection;
@@ -15,14 +15,14 @@ const READ_BYTES: usize = 17 * 1024;
 /// The state of an encrypted connection.
 pub(crate) struct Secure {
     session: ServerConnection,
-    /// What came from the socket and was not looked at yet, between `start` and `end`.
+    /// Received bytes that are not yet processed, between `start` and `end`.
     incoming: Vec<u8>,
     start: usize,
     end: usize,
     records: Records,
-    /// Bytes of messages that are ready.
+    /// Decrypted bytes of messages that can be read.
     available: usize,
-    /// Whether the client said that nothing more will come.
+    /// Whether the client has sent its closing alert.
     ended: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum ReadOutcome {
     End,
 }
 
-/// Why an encrypted connection cannot go on.
+/// Why an encrypted connection cannot continue.
 pub(crate) enum Broken {
     /// The socket failed or timed out.
     Socket(io::Error),
@@ -102,7 +102,7 @@ impl Secure {
                     self.ended |= state.peer_has_closed();
                 }
                 Err(error) => {
-                    // The client learns why, if it listens.
+                    // Sends the alert to the client, if possible.
                     let _ = self.flush(link);
                     return Err(Broken::Tls(error));
                 }
@@ -131,17 +131,17 @@ impl Secure {
         Ok(())
     }
 
-    /// Takes some of `bytes`, to be sent. Says how many.
+    /// Takes some of `bytes` for sending. Returns how many.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.session.writer().write(bytes)
     }
 
-    /// Sends, by one write, what was taken.
+    /// Sends taken bytes with one write.
     pub(crate) fn send(&mut self, link: &Link) -> io::Result<()> {
         self.session.write_tls(&mut link.stream()).map(|_| ())
     }
 
-    /// Whether something that was taken is not sent yet.
+    /// Whether taken bytes are not yet sent.
     pub(crate) fn wants_write(&self) -> bool {
         self.session.wants_write()
     }
@@ -165,7 +165,7 @@ impl Secure {
         }
     }
 
-    /// The version, as people write it.
+    /// The version of TLS, such as `1.3`.
     pub(crate) fn version(&self) -> &'static str {
         match self.session.protocol_version() {
             Some(ProtocolVersion::TLSv1_2) => "1.2",

@@ -1,7 +1,7 @@
 //! The server's certificate and key, and the authorities that it trusts, from PEM files.
 //!
-//! `Tls` holds what new connections use; `reload` reads the files again and keeps what was there
-//! when they are wrong. How an encrypted connection reads and writes is in `secure`.
+//! `Tls` holds the configuration of new connections; `reload` reads the files again and keeps the
+//! old configuration if they are invalid. `secure` reads and writes encrypted connections.
 
 use crate::key::{self, Password};
 use access::x509::{Certificate, Name};
@@ -22,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub enum TlsMode {
     /// Those of clients that ask for it. Others get plain connections.
     Allow,
-    /// As `Allow`: the difference is how members of a cluster call each other, and this is alone.
+    /// As `Allow`: they differ only between members of a cluster.
     Prefer,
     /// All; plain ones are closed.
     Require,
@@ -33,7 +33,7 @@ pub enum TlsMode {
 pub struct TlsOptions {
     /// Which connections are encrypted.
     pub mode: TlsMode,
-    /// PEM file with the server's certificate, those between it and a known authority, and its key.
+    /// PEM file with the server's certificate, intermediate certificates, and its key.
     pub certificate_key_file: PathBuf,
     /// The password of the key, if it has one.
     pub certificate_key_password: Option<Password>,
@@ -46,7 +46,7 @@ pub struct TlsOptions {
     pub allow_connections_without_certificates: bool,
 }
 
-/// What is wrong with the files, and which.
+/// The error in a file, with its name.
 #[derive(Debug)]
 pub struct TlsError(String);
 
@@ -58,16 +58,16 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-/// What a server needs for encrypted connections.
+/// The configuration of encrypted connections.
 pub struct Tls {
     options: TlsOptions,
     current: Mutex<Arc<Identity>>,
 }
 
-/// What the files said when they were read last.
+/// The content of the files when they were last read.
 pub(crate) struct Identity {
     pub(crate) config: Arc<ServerConfig>,
-    /// Whose the server's certificate is.
+    /// The subject of the server's certificate.
     pub(crate) subject: Name,
     /// The last second of its validity.
     pub(crate) not_after: i64,
@@ -92,7 +92,7 @@ impl Tls {
         Ok(Tls { options, current: Mutex::new(Arc::new(identity)) })
     }
 
-    /// Reads the files again, for connections that come from now on. What is wrong changes nothing.
+    /// Reads the files again, for new connections. Invalid files change nothing.
     ///
     /// # Errors
     /// As `load`.
@@ -149,7 +149,7 @@ impl Identity {
     }
 }
 
-/// What decides about certificates of clients.
+/// The verifier of client certificates.
 fn verifier(
     options: &TlsOptions,
     ca_file: &Path,

@@ -15,7 +15,7 @@ pub fn compare(a: Val<'_>, b: Val<'_>) -> Ordering {
     }
 }
 
-/// Compares under a collation, which decides over all text; `None` compares bytes.
+/// Compares with a collation for all text; `None` compares bytes.
 #[must_use]
 pub fn compare_with(a: Val<'_>, b: Val<'_>, collation: Option<&Collation>) -> Ordering {
     let Some(collation) = collation else { return compare(a, b) };
@@ -64,8 +64,8 @@ fn same_rank(a: Val<'_>, b: Val<'_>) -> Ordering {
     }
 }
 
-/// Compares arrays element by element; a prefix is smaller. The names do not count, as clients may
-/// send others than the indexes.
+/// Compares arrays element by element; a prefix is smaller. Names are ignored, because clients may
+/// send other names than indexes.
 #[must_use]
 pub fn arrays(a: RawDoc<'_>, b: RawDoc<'_>) -> Ordering {
     arrays_by(a, b, None)

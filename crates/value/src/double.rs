@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 /// 2^63 as a double: the first one that is too large for a long.
 const LONG_LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
-/// The whole number that a double is, if it is one and fits into a long.
+/// The integer that a double equals, if it is one and fits into a long.
 #[must_use]
 pub fn double_to_i64_exact(n: f64) -> Option<i64> {
     if n.trunc() == n && (-LONG_LIMIT..LONG_LIMIT).contains(&n) { Some(n as i64) } else { None }

@@ -1,11 +1,11 @@
-//! The one error that clients see: MongoDB's code, a message, and what else a reply carries.
+//! The error type of replies: MongoDB's code, a message, and further fields of the reply.
 //!
 //! An error gets its code where it is made. Replies are printed from it in `engine/reply`.
 
 use crate::{Code, DocBuf};
 use std::fmt;
 
-/// Result of everything that a client can make fail.
+/// The result of operations that can fail because of a client's request.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error with MongoDB's code. One pointer wide, so that `Result` stays small.
@@ -17,12 +17,12 @@ struct Failure {
     code: Code,
     message: String,
     labels: Vec<&'static str>,
-    /// Fields that go into the reply beside code and message (`keyPattern`, `errInfo`, ...).
+    /// Further fields of the reply (`keyPattern`, `errInfo`, ...).
     info: Option<DocBuf>,
 }
 
 impl Error {
-    /// An error with a code and a message for people.
+    /// An error with a code and a message.
     #[cold]
     pub fn new(code: Code, message: impl Into<String>) -> Error {
         Error(Box::new(Failure { code, message: message.into(), labels: Vec::new(), info: None }))
@@ -68,7 +68,7 @@ impl Error {
         self
     }
 
-    /// Puts words in front of the message, to say where it happened.
+    /// Prepends text to the message, for context.
     #[must_use]
     pub fn context(mut self, prefix: impl fmt::Display) -> Error {
         self.0.message = format!("{prefix}{}", self.0.message);
@@ -81,7 +81,7 @@ impl Error {
         self.0.code
     }
 
-    /// The message for people.
+    /// The message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message

@@ -1,9 +1,9 @@
 //! The type information that keys lose, and the decoding of values from keys.
 //!
-//! `keys` encodes equal numbers equally whatever their type, a symbol as a string, and what is
-//! missing as null. An index entry keeps the difference beside its key: one byte for each number,
-//! text and null in the order of the key, 0 for the usual one; zeros at the end are left out, so
-//! most entries keep nothing. With both, the very values come back.
+//! `keys` encodes equal numbers of all types equally, a symbol as a string, and a missing value as
+//! null. An index entry stores the difference with its key: one byte for each number, text and null
+//! in the order of the key, 0 for the usual type; trailing zeros are omitted, so most entries store
+//! nothing. Together they give the original values.
 
 use crate::Type;
 use crate::keys;
@@ -22,7 +22,7 @@ const BITS: u8 = 5;
 /// A symbol in place of text, or something missing in place of null.
 const OTHER: u8 = 1;
 
-/// Appends what the key of a value does not tell.
+/// Appends the type information that the key of a value lacks.
 pub fn append(out: &mut Vec<u8>, value: Val<'_>) {
     match value {
         Val::Int32(_) => out.push(USUAL),
@@ -48,7 +48,7 @@ pub fn append(out: &mut Vec<u8>, value: Val<'_>) {
         Val::Symbol(_) | Val::Missing => out.push(OTHER),
         Val::Document(doc) | Val::CodeWithScope(_, doc) => {
             for (_, value) in doc {
-                // The ranks in a document's key already tell text from symbols no better.
+                // The ranks in a document's key do not distinguish text from symbols either.
                 append(out, value.get());
             }
         }
@@ -66,14 +66,14 @@ fn usual_for_double(n: f64) -> bool {
     n.fract() != 0.0 || !(-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&n)
 }
 
-/// Leaves out the zeros at the end, which a reader makes up.
+/// Removes trailing zeros, which a reader adds again.
 pub fn trim(types: &mut Vec<u8>) {
     while types.last() == Some(&0) {
         types.pop();
     }
 }
 
-/// Reads values from a key and what was kept beside it.
+/// Reads values from a key and its type information.
 pub struct Decoder<'k> {
     key: &'k [u8],
     types: &'k [u8],
@@ -81,9 +81,9 @@ pub struct Decoder<'k> {
     flip: u8,
 }
 
-/// What one value of a key is.
+/// A decoded value of a key.
 pub enum Decoded {
-    /// Nothing stood there.
+    /// A missing value.
     Missing,
     /// A value of this type; its bytes were appended.
     Value(Type),
@@ -96,7 +96,7 @@ impl<'k> Decoder<'k> {
         Decoder { key, types, flip: 0 }
     }
 
-    /// What follows the values read so far.
+    /// The bytes after the values read so far.
     #[must_use]
     pub fn rest(&self) -> &'k [u8] {
         self.key
@@ -108,8 +108,8 @@ impl<'k> Decoder<'k> {
         self.value(out)
     }
 
-    /// Passes over the next value; `None` if the bytes are no key. `scratch` is for its bytes, which
-    /// nobody wants.
+    /// Skips the next value; `None` if the bytes are not a key. `scratch` is temporary space for
+    /// its bytes.
     pub fn skip(&mut self, descending: bool, scratch: &mut Vec<u8>) -> Option<()> {
         if self.types.is_empty() {
             let length = keys::skip(self.key, descending)?;

@@ -31,7 +31,7 @@ pub fn encode(out: &mut Vec<u8>, value: Val<'_>, descending: bool) {
     encode_with(out, value, descending, None);
 }
 
-/// The same under a collation: text, wherever it stands, is replaced by its collation key.
+/// The same under a collation: text at any depth is replaced by its collation key.
 pub fn encode_with(
     out: &mut Vec<u8>,
     value: Val<'_>,
@@ -169,7 +169,7 @@ fn append(out: &mut Vec<u8>, value: Val<'_>, collation: Option<&Collation>) {
 /// everything that could continue the text, and no key is the beginning of another one, which
 /// keeps the order when all bytes are inverted.
 fn append_text(out: &mut Vec<u8>, mut text: &[u8]) {
-    // Nearly all text is without: a look at all bytes at once is cheaper than one by one.
+    // Most text has none of these bytes; one check of all bytes is cheaper than checks one by one.
     if text.iter().fold(true, |plain, byte| plain & (*byte > 1)) {
         out.reserve(text.len() + 1);
         out.extend_from_slice(text);
@@ -331,7 +331,7 @@ pub fn skip(key: &[u8], descending: bool) -> Option<usize> {
     Some(reader.at)
 }
 
-/// A number as its key tells it; decimals beyond doubles are cut to one.
+/// A number decoded from a key; decimals that are not doubles are truncated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// A whole number.
@@ -373,7 +373,7 @@ pub fn number(key: &[u8], descending: bool) -> Option<Number> {
     Some(Number::Double(sign(whole as f64 + fraction)))
 }
 
-/// Where a byte first stands; looks at eight at once.
+/// The position of the first occurrence of a byte; compares eight bytes at once.
 #[inline]
 fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;

@@ -1,9 +1,11 @@
-//! Values: what a document is made of, before anything is done with it.
+//! BSON values: reading, writing, comparing and encoding them.
 //!
-//! `raw` reads BSON bytes in place, `writer` makes them, `validate` checks them once when they arrive;
-//! `compare` and `keys` give them MongoDB's order, as a comparison and as bytes, `key_types` takes
-//! values back from such bytes; `path` walks dotted names; `double`, `decimal` and `number` compute; `ejson` reads and prints text; `random` has
-//! what must not be guessed; `error` and `codes` hold the one error that clients see. Nothing here knows queries, files or sockets.
+//! `raw` reads BSON bytes in place, `writer` writes them, `validate` checks them once when they
+//! arrive; `compare` and `keys` implement MongoDB's order, as a comparison and as bytes,
+//! `key_types` decodes values from such bytes; `path` walks dotted names; `double`, `decimal` and
+//! `number` compute; `ejson` reads and prints text; `random` makes identifiers that cannot be
+//! guessed; `error` and `codes` have the error type of replies. Nothing here depends on queries,
+//! files or sockets.
 
 pub mod codes;
 pub mod collation;

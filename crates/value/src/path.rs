@@ -1,7 +1,8 @@
-//! Dotted paths: `a.b.0.c` split once, and the walk that finds the values they mean.
+//! Dotted paths: `a.b.0.c` split once, and the walk that finds their values.
 //!
-//! A name steps into a document; in an array it steps into every document element, and a number
-//! also picks the element at that place. That is how filters, sorts and index keys see paths.
+//! A name selects a field of a document; in an array it selects the field of every document
+//! element, and a number also selects the element at that position. Filters, sorts and index keys
+//! use these rules.
 
 use crate::raw::{RawDoc, RawVal, Val};
 use std::ops::ControlFlow;
@@ -11,7 +12,7 @@ use std::ops::ControlFlow;
 pub struct Part {
     /// The field name.
     pub name: Box<str>,
-    /// The array place that the name also means, when it is a plain number.
+    /// The array position that the name also means, if it is a number.
     pub index: Option<usize>,
 }
 
@@ -72,7 +73,7 @@ impl Path {
     }
 }
 
-/// The array place that a path part means: digits without a leading zero.
+/// The array position of a path part: digits without a leading zero.
 #[must_use]
 pub fn array_index(name: &str) -> Option<usize> {
     let plain =
@@ -83,11 +84,11 @@ pub fn array_index(name: &str) -> Option<usize> {
 /// A value at the end of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct PathValue<'a> {
-    /// The value; `Missing` where the path leads nowhere.
+    /// The value; `Missing` if the path does not exist.
     pub value: Val<'a>,
-    /// Place in the outermost array that was stepped through, for the positional `$`.
+    /// The position in the outermost array on the path, for the positional `$`.
     pub position: Option<usize>,
-    /// Whether the value is an element of an array that stands at the end of the path.
+    /// Whether the value is an element of the array at the end of the path.
     pub element: bool,
 }
 
@@ -117,7 +118,7 @@ fn step<'a, B>(
     }
 }
 
-/// Goes on from a value that stands where `rest` begins.
+/// Continues from the value where `rest` begins.
 fn visit_value<'a, B>(
     value: RawVal<'a>,
     rest: &[Part],
@@ -148,7 +149,7 @@ fn visit_value<'a, B>(
         }
         if wanted == Some(at) {
             let after = rest.get(1..).unwrap_or(&[]);
-            // What a number picks is taken whole, and a plain value has nothing behind it.
+            // An element that a number selects is visited as a whole; a plain value has no fields.
             if after.is_empty() {
                 visit(PathValue { value: element.get(), position, element: false })?;
             } else if element.as_doc().is_some() || element.as_array().is_some() {

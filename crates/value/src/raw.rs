@@ -206,7 +206,7 @@ pub(crate) fn value_size(kind: u8, body: &[u8]) -> Option<usize> {
 pub struct RawVal<'a> {
     /// The BSON type byte.
     pub kind: u8,
-    /// The value's bytes as they stand in the document.
+    /// The value's bytes in the document.
     pub bytes: &'a [u8],
 }
 
@@ -494,7 +494,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// What MongoDB takes as true: everything but false, zero, null, undefined and missing.
+    /// Whether MongoDB treats the value as true: all but false, zero, null, undefined and missing.
     #[must_use]
     pub fn truthy(self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Finding fields in documents that mostly look alike.
+//! Finds fields in documents that mostly have the same shape.
 //!
 //! A plain walk must find the end of each name before it knows where the value begins, and from
 //! that where the next name is: one slow step waits for the other. Documents of a collection mostly
@@ -8,17 +8,17 @@
 
 use crate::raw::{RawDoc, RawVal, length_at, name_length, same_name, value_size};
 
-/// Names that can be looked for at once: a bit for each says what was found.
+/// The most names that can be searched at once; a bit for each records what was found.
 pub const NAMES_MAX: usize = 64;
-/// Elements of one document that are remembered.
+/// The most elements of a document that are remembered.
 const STEPS_MAX: usize = 256;
-/// Steps that are looked at ahead to find out where a document goes on as expected.
+/// The number of steps that are compared ahead to find where a document matches the shape again.
 const AHEAD: usize = 8;
-/// Documents that differ before the guesses are given up for what is read now: where every one is
-/// different, learning costs little more than reading.
+/// The number of consecutive different documents after which the shape is learned again. If all
+/// documents differ, learning costs little more than reading.
 const MISSES_MAX: u32 = 16;
 
-/// Some names, and what the documents looked like in which they were found.
+/// Names to search, and the shape of the documents in which they were found.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
     names: Vec<Box<[u8]>>,
@@ -26,7 +26,7 @@ pub struct Shape {
     misses: u32,
 }
 
-/// One element as the last documents had it.
+/// One element of the expected shape.
 #[derive(Clone, Debug)]
 struct ExpectedElement {
     /// The first eight bytes of type, name and zero, as far as `first_mask` says, and the next.
@@ -47,15 +47,15 @@ struct ExpectedElement {
 const NONE: u8 = u8::MAX;
 
 impl Shape {
-    /// Looks for these names; `None` if there are too many.
+    /// Searches these names; `None` if there are too many.
     #[must_use]
     pub fn new<'n>(names: impl Iterator<Item = &'n str>) -> Option<Shape> {
         let names: Vec<Box<[u8]>> = names.map(|name| name.as_bytes().into()).collect();
         (names.len() <= NAMES_MAX).then(|| Shape { names, steps: Vec::new(), misses: 0 })
     }
 
-    /// Gives every name that the document has to `found`, as its number, with the first value, until
-    /// it answers false.
+    /// Calls `found` with the number and the first value of every name that the document has, until
+    /// it returns false.
     #[inline]
     pub fn each<'a>(&mut self, doc: RawDoc<'a>, mut found: impl FnMut(usize, RawVal<'a>) -> bool) {
         if self.names.is_empty() {
@@ -79,8 +79,8 @@ impl Shape {
         }
     }
 
-    /// The document is not what was expected: reads on from `rest`, which does not begin with
-    /// step `at`; by the steps again where it can.
+    /// The document differs from the shape: continues from `rest`, which does not begin with step
+    /// `at`, and follows the shape again where possible.
     #[cold]
     #[inline(never)]
     fn miss<'a>(
@@ -98,7 +98,7 @@ impl Shape {
         self.walk(at, rest, left, found);
     }
 
-    /// Reads on without knowing what comes.
+    /// Continues without the shape.
     fn walk<'a>(
         &self,
         mut at: usize,
@@ -107,7 +107,7 @@ impl Shape {
         found: &mut dyn FnMut(usize, RawVal<'a>) -> bool,
     ) {
         while left != 0 {
-            // The element that was not expected, and then all that are, again.
+            // The unexpected element, then expected ones again.
             let Some((name, value, after)) = element(rest) else { return };
             rest = after;
             if let Some(field) = self.field_index(name, left) {
@@ -136,7 +136,7 @@ impl Shape {
         }
     }
 
-    /// Which of the names that are left this is.
+    /// The number of a name among those that are left.
     fn field_index(&self, name: &[u8], left: u64) -> Option<usize> {
         let mut open = left;
         while open != 0 {
@@ -149,7 +149,7 @@ impl Shape {
         None
     }
 
-    /// Remembers what a document looks like, up to the last of the names.
+    /// Learns the shape of a document, up to the last of the names.
     fn learn(&mut self, doc: RawDoc<'_>) {
         self.misses = 0;
         self.steps.clear();
@@ -160,7 +160,8 @@ impl Shape {
             && self.steps.len() < STEPS_MAX
         {
             let field = self.field_index(name, left);
-            // A name that comes again is not wanted here, but may be in a document that lacks the first.
+            // A repeated name is ignored here, but may be needed in a document that lacks the first
+            // one.
             if field.is_none() && self.field_index(name, u64::MAX).is_some() {
                 return;
             }
@@ -185,7 +186,7 @@ fn element(rest: &[u8]) -> Option<(&[u8], RawVal<'_>, &[u8])> {
 }
 
 impl ExpectedElement {
-    /// What is expected where this element stood; `None` where nothing can be.
+    /// The expected element for an element of a document; `None` if it cannot be predicted.
     fn new(rest: &[u8], name: &[u8], kind: u8, field: u8) -> Option<ExpectedElement> {
         let head = name.len() + 2;
         let (counted, size) = match kind {

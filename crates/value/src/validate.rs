@@ -21,7 +21,7 @@ pub fn validate(bytes: &[u8], depth_max: usize) -> Result<RawDoc<'_>> {
     Ok(doc)
 }
 
-/// Checks the document at the beginning of `bytes`; gives it and the bytes after it.
+/// Checks the document at the beginning of `bytes`. Returns it and the bytes after it.
 ///
 /// # Errors
 /// As `validate`; bytes that end before the document does are malformed.
@@ -46,8 +46,8 @@ fn length_at(bytes: &[u8]) -> Option<usize> {
     usize::try_from(i32::from_le_bytes(*bytes.first_chunk::<4>()?)).ok()
 }
 
-/// A walk over one document: where it stands, and where the open documents end. A code's scope
-/// is a document like any other, as it ends where its code element ends.
+/// A walk over one document: the position, and the ends of the open documents. The scope of a code
+/// value is treated as a document that ends with its element.
 struct Walk<'a> {
     doc: &'a [u8],
     at: usize,
@@ -100,7 +100,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Enters a document, an array, or the scope of a code; gives its end.
+    /// Enters a document, an array, or the scope of a code value. Returns its end.
     fn open(&mut self, kind: u8, end: usize, depth_max: usize) -> Result<usize> {
         let mut inner = self.length(end, 5)?;
         if kind == 0x0F {
@@ -117,7 +117,7 @@ impl Walk<'_> {
         Ok(inner)
     }
 
-    /// Reads a length that counts itself and gives the end that it means, inside `end`.
+    /// Reads a length that includes itself. Returns the end, which must be within `end`.
     #[inline]
     fn length(&self, end: usize, least: usize) -> Result<usize> {
         let length = self.doc.get(self.at..).and_then(length_at);

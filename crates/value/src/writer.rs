@@ -1,5 +1,5 @@
-//! Making BSON: a writer that appends elements to a byte buffer and patches lengths afterwards,
-//! and `DocBuf`, a document that owns its bytes.
+//! Writes BSON: a writer that appends elements to a byte buffer and sets lengths afterwards, and
+//! `DocBuf`, a document that owns its bytes.
 
 use crate::raw::{EMPTY, RawDoc, RawVal, Val};
 use smallvec::SmallVec;
@@ -118,12 +118,12 @@ impl<'b> Writer<'b> {
     #[inline]
     fn name(&mut self, kind: u8, name: &str) {
         self.bytes.push(kind);
-        // A name with a zero byte cannot be written; it cannot be read either, so it never comes.
+        // A name with a zero byte cannot be represented, and cannot be read either.
         self.bytes.extend_from_slice(name.split('\0').next().unwrap_or("").as_bytes());
         self.bytes.push(0);
     }
 
-    /// Appends a value that stands undecoded in another document.
+    /// Appends an undecoded value of another document.
     #[inline]
     pub fn raw(&mut self, name: &str, value: RawVal<'_>) -> &mut Self {
         self.name(value.kind, name);
@@ -388,14 +388,14 @@ impl OwnedVal {
     #[must_use]
     pub fn new(value: Val<'_>) -> OwnedVal {
         let bytes = match value {
-            // They are most of what is copied.
+            // The most common types.
             Val::Int32(n) => SmallVec::from_slice(&n.to_le_bytes()),
             Val::Int64(n) => SmallVec::from_slice(&n.to_le_bytes()),
             Val::Double(n) => SmallVec::from_slice(&n.to_le_bytes()),
             _ => {
                 let mut bytes = Vec::new();
                 write_value(&mut bytes, value);
-                // No more memory than it needs: constants are kept for long.
+                // Allocated exactly, because constants are kept for a long time.
                 SmallVec::from_slice(&bytes)
             }
         };

@@ -41,10 +41,10 @@ impl Push {
     }
 }
 
-/// Distinct values in the order in which they first came.
+/// Distinct values in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(super) struct Set {
-    /// Order-preserving keys unite numbers of all types, as equality does.
+    /// Keys are equal for equal numbers of different types.
     known: KeyTable,
     values: Vec<OwnedVal>,
     bytes: usize,
@@ -53,7 +53,7 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// An empty set, whose text is equal as a collation says.
+    /// An empty set. Text is compared under the collation.
     pub(super) fn new(collation: Option<Arc<Collation>>) -> Set {
         Set { collation, ..Set::default() }
     }
@@ -94,7 +94,7 @@ impl Set {
     }
 }
 
-/// How many distinct values there are: a set of which only the size is asked for.
+/// The number of distinct values: a set of which only the size is needed.
 #[derive(Debug, Default)]
 pub(super) struct Distinct {
     known: KeyTable,
@@ -103,7 +103,7 @@ pub(super) struct Distinct {
 }
 
 impl Distinct {
-    /// No values yet, whose text is equal as a collation says.
+    /// No values. Text is compared under the collation.
     pub(super) fn new(collation: Option<Arc<Collation>>) -> Distinct {
         Distinct { collation, ..Distinct::default() }
     }
@@ -132,7 +132,7 @@ impl Distinct {
         (0..self.known.len()).for_each(|at| out.push(Val::Binary(0, self.known.key(at))));
     }
 
-    /// Adds what another one saved.
+    /// Adds a saved state.
     pub(super) fn absorb(&mut self, saved: value::RawDoc<'_>) {
         for (_, key) in saved {
             if let Val::Binary(_, key) = key.get() {

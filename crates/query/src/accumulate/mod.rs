@@ -1,9 +1,9 @@
-//! Accumulators: what `$group` folds the values of a group into.
+//! Accumulators of `$group`.
 //!
-//! A specification (`{$sum: "$price"}`) is compiled once; each group has a state that values are fed
-//! to. `numeric` sums exactly, `order` keeps firsts, lasts, extremes and tops, `collect` gathers
-//! arrays and sets, `percentile` ranks; this file has the registry and the interface of states,
-//! `partial` saves states and unites them.
+//! A specification (`{$sum: "$price"}`) is compiled once; each group has a state to which values are
+//! added. `order` keeps firsts, lasts, extremes and tops, `collect` arrays and sets, `partial` saves
+//! and merges states; sums are in `sums`, percentiles in `expr/percentile`. This file has the
+//! registry and the interface of states.
 
 mod collect;
 mod order;
@@ -45,7 +45,7 @@ pub struct AccumulatorSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     AddToSet,
-    /// How many members `$addToSet` would have. Has no name: queries are rewritten to it.
+    /// The number of members that `$addToSet` would have. It has no name; rewritten queries use it.
     CountDistinct,
     Average,
     Bottom,
@@ -307,7 +307,7 @@ impl AccumulatorSpec {
         }
     }
 
-    /// The parts of the order that `$percentile` and `$median` give.
+    /// The ranks that `$percentile` and `$median` return, from 0 to 1.
     #[must_use]
     pub fn percentiles(&self) -> &[f64] {
         &self.percentiles
@@ -319,15 +319,14 @@ impl AccumulatorSpec {
         &self.argument
     }
 
-    /// Evaluates what the accumulator is fed with for the document of `env`.
+    /// Evaluates the value to add for the document of `env`.
     pub fn argument<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {
         let value = self.argument.eval(env)?;
         let Some(sort) = &self.sort else { return Ok(value) };
         let mut key = Vec::new();
         let mut arrays = 0;
         for (path, descending) in &self.sort_paths {
-            // Other than in `$sort`, an array is compared whole; only an empty one is less than
-            // null. Two of them have no order.
+            // Unlike in `$sort`, an array is compared as a whole; an empty one is less than null.
             let value = match path.eval(env)? {
                 Val::Missing => Val::Null,
                 Val::Array(array) => {
@@ -341,7 +340,7 @@ impl AccumulatorSpec {
             }
             value::keys::encode_with(&mut key, value, *descending, sort.collation.as_deref());
         }
-        // The order travels with the value: the state needs both.
+        // The state needs the order key and the value.
         env.array([Val::Binary(0, env.arena().alloc_slice_copy(&key)), value].into_iter())
     }
 
@@ -404,19 +403,19 @@ impl AccumulatorSpec {
         makes_set.then(|| AccumulatorSpec { kind: Kind::CountDistinct, ..self.clone() })
     }
 
-    /// Whether the keys of values are enough for it: it only tells them apart.
+    /// Whether it needs only the keys of values, to compare them for equality.
     #[must_use]
     pub fn takes_keys(&self) -> bool {
         self.kind == Kind::CountDistinct && self.collation.is_none()
     }
 
-    /// Whether it is fed with the very argument of another.
+    /// Whether it has the same argument as another accumulator.
     #[must_use]
     pub fn has_argument_of(&self, other: &AccumulatorSpec) -> bool {
         self.sort.is_none() && other.sort.is_none() && self.argument.is_same(&other.argument)
     }
 
-    /// Whether it is fed with an order beside its argument.
+    /// Whether it needs an order key in addition to its argument.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
         self.sort.is_some()
@@ -428,9 +427,9 @@ impl AccumulatorSpec {
         self.sort.is_some() || self.argument.reads_root()
     }
 
-    /// Whether states that saw parts of the documents give exactly what one state gives that saw
-    /// all: not where doubles are rounded on the way, or where it depends on all that came which of
-    /// equal values stays.
+    /// Whether merging states of parts of the documents gives exactly the result of one state for
+    /// all of them. This is false if doubles are rounded in between, or if the order of all
+    /// documents decides which of equal values is kept.
     #[must_use]
     pub fn unites_exactly(&self) -> bool {
         !matches!(
@@ -457,7 +456,7 @@ impl AccumulatorSpec {
     }
 }
 
-/// Accumulators take one operand, not an array of them.
+/// The single operand; an array of several is refused.
 fn unary<'v>(name: &str, operand: Val<'v>) -> Result<Val<'v>> {
     if matches!(operand, Val::Array(_)) {
         return Err(Error::new(Code(40237), format!("The {name} accumulator is a unary operator")));
@@ -491,22 +490,22 @@ enum AccumulatorState {
     Percentiles(Box<Percentiles>, bool),
 }
 
-/// What a ranking is fed with and gives.
+/// The input and the result of a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Values that are their own order.
+    /// Values that are ordered by themselves.
     Values,
     /// Values with an order key.
     Sorted,
-    /// The same, and the one result stands alone.
+    /// The same; the result is one value instead of an array.
     OneSorted,
 }
 
 impl Accumulator {
-    /// Takes the next value, as `AccumulatorSpec::argument` gave it.
+    /// Adds a value that `AccumulatorSpec::argument` returned.
     #[inline]
     pub fn process(&mut self, value: Val<'_>) -> Result<()> {
-        // Sums are the most common by far, and need no look at the memory.
+        // Sums are most common, and their memory does not grow.
         match &mut self.state {
             AccumulatorState::Sum(sum) | AccumulatorState::Average(sum) => {
                 sum.add(value);
@@ -553,14 +552,14 @@ impl Accumulator {
         self.check_memory()
     }
 
-    /// Whether later values need not be computed: `$first` has its value, `$firstN` was given one
-    /// more than it takes (as in MongoDB, which notices then).
+    /// Whether later values need not be computed: `$first` has its value, `$firstN` received one
+    /// value more than it keeps (as in MongoDB).
     #[must_use]
     pub fn is_settled(&self) -> bool {
         matches!(&self.state, AccumulatorState::Edge(edge, single) if edge.is_settled(!single))
     }
 
-    /// Takes the next value by its key, where `AccumulatorSpec::takes_keys`.
+    /// Adds a value by its key; only if `AccumulatorSpec::takes_keys`.
     pub fn process_key(&mut self, key: &[u8]) -> Result<()> {
         match &mut self.state {
             AccumulatorState::Distinct(distinct) => distinct.add_key(key),
@@ -616,7 +615,7 @@ impl Accumulator {
         }
     }
 
-    /// Memory that the state takes, in bytes, roughly.
+    /// The approximate memory of the state, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Accumulator>()

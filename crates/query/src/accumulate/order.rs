@@ -1,4 +1,4 @@
-//! Accumulators that choose by place or by order: extremes, firsts and lasts, tops and bottoms.
+//! Accumulators that choose by position or order: extremes, firsts and lasts, tops and bottoms.
 
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +18,7 @@ pub(super) struct Extreme {
     largest: bool,
     /// The type of the best value; null while there is none.
     kind: u8,
-    /// Its bytes: numbers and dates need no memory of their own.
+    /// Its bytes; numbers and dates are stored inline.
     bytes: SmallVec<[u8; 16]>,
     collation: Option<Arc<Collation>>,
 }
@@ -75,12 +75,12 @@ impl Extreme {
     }
 }
 
-/// The first or last values in the order in which they came; missing ones count as null.
+/// The first or last values in order of arrival; missing ones count as null.
 #[derive(Debug)]
 pub(super) struct Edge {
     limit: usize,
     last: bool,
-    /// Whether a value came that was not taken any more.
+    /// Whether a value arrived after the limit was reached.
     beyond: bool,
     values: VecDeque<OwnedVal>,
     bytes: usize,
@@ -110,7 +110,8 @@ impl Edge {
         self.values.push_back(value);
     }
 
-    /// Whether no value that comes can change it; with `beyond` only after one that did not.
+    /// Whether no further value can change the result; with `beyond` only after one value beyond
+    /// the limit.
     pub(super) fn is_settled(&self, beyond: bool) -> bool {
         !self.last && if beyond { self.beyond } else { self.values.len() >= self.limit }
     }
@@ -151,13 +152,13 @@ impl Ranked {
         }
     }
 
-    /// The same with what decides over text.
+    /// The same under a collation.
     pub(super) fn with_collation(mut self, collation: Option<Arc<Collation>>) -> Ranked {
         self.collation = collation;
         self
     }
 
-    /// What decides over text.
+    /// The collation of text.
     pub(super) fn collation(&self) -> Option<&Collation> {
         self.collation.as_deref()
     }
@@ -202,7 +203,7 @@ impl Ranked {
         self.values.insert((key.to_vec(), self.arrived), value);
     }
 
-    /// Writes everything that `absorb` needs: keys and values, in the order in which they came.
+    /// Writes everything that `absorb` needs: keys and values, in order of arrival.
     pub(super) fn save(&self, out: &mut ArrayWriter<'_>) {
         let mut values: Vec<_> = self.values.iter().collect();
         values.sort_unstable_by_key(|((_, arrived), _)| *arrived);
@@ -212,7 +213,7 @@ impl Ranked {
         }
     }
 
-    /// Adds what another ranking saved, as if it came behind this one.
+    /// Adds the saved state of another ranking, as if its values came after those of this one.
     pub(super) fn absorb(&mut self, saved: RawDoc<'_>) {
         let mut parts = saved.iter().map(|(_, part)| part.get());
         while let (Some(Val::Binary(_, key)), Some(value)) = (parts.next(), parts.next()) {

@@ -29,8 +29,8 @@ impl Accumulator {
         }
     }
 
-    /// Takes what another state of the same accumulator saved, as if the values that it saw came
-    /// behind those that this one saw.
+    /// Merges the saved state of another instance of the same accumulator, as if its values came
+    /// after those of this one.
     ///
     /// # Errors
     /// When the state needs more memory than it may have.

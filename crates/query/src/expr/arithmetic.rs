@@ -80,7 +80,7 @@ fn add<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
                 }
             }
             value if value.is_number() => sum.add(value),
-            // What follows a null is not looked at.
+            // Operands after a null are not checked.
             value if value.is_nullish() => return Ok(Val::Null),
             other => {
                 return Err(Error::type_mismatch(format!(
@@ -209,7 +209,7 @@ fn modulo<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
         }
         (Val::Int32(a), Val::Int32(b)) => Val::Int32(a.wrapping_rem(b)),
         (Val::Double(a), b) => Val::Double(a % to_double(b)),
-        // A double that is a whole number of 32 bits counts as one.
+        // A double that is a 32-bit integer counts as one.
         (Val::Int32(a), Val::Double(b)) if number::to_i32_exact(Val::Double(b)).is_some() => {
             Val::Int32(a.wrapping_rem(b as i32))
         }
@@ -242,8 +242,8 @@ fn floor<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     })
 }
 
-/// A decimal without digits after its point. MongoDB gives NaN where all digits before it do not
-/// fit, which infinities count among.
+/// A decimal without a fraction. MongoDB returns NaN if the integer part has too many digits, and
+/// for infinities.
 fn whole_or_nan(n: Decimal128) -> Decimal128 {
     if n.is_infinite() || n.parts().exponent > 0 { Decimal128::NAN } else { n }
 }
@@ -262,7 +262,7 @@ fn real<'a>(
     })
 }
 
-/// Refuses arguments that are not above zero; NaN is let through.
+/// Refuses arguments that are not greater than zero; NaN is accepted.
 fn positive(value: Val<'_>, code: i32, what: &str) -> Result<()> {
     if value.is_number() && (number::is_zero(value) || number::is_negative(value)) {
         return Err(Error::new(Code(code), format!("{what}, but is {}", show(value))));
@@ -279,7 +279,7 @@ fn sigmoid<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     real("$sigmoid", values, |n| 1.0 / (1.0 + (-n).exp()), decimal)
 }
 
-/// MongoDB's logarithms of a decimal that is no number are doubles.
+/// MongoDB returns a double for the logarithm of a decimal NaN.
 const NOT_A_NUMBER: Val<'static> = Val::Double(f64::NAN);
 
 fn ln<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {

@@ -4,20 +4,20 @@ use super::Env;
 use value::ejson::base64;
 use value::{Code, Error, Result, Val};
 
-/// How `$convert` is asked to write or read text, numbers and binaries.
+/// The options of `$convert` for text, numbers and binaries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConvertOptions<'a> {
-    /// How binaries are written as text; `None` if it was not said.
+    /// The format of binaries as text; `None` if not specified.
     pub(super) format: Option<&'a str>,
     pub(super) big_endian: bool,
-    /// The subtype of a binary that is made.
+    /// The subtype of the resulting binary.
     pub(super) subtype: u8,
     /// The base of whole numbers that are read from text or written as text.
     pub(super) base: Option<u32>,
 }
 
 impl ConvertOptions<'_> {
-    /// What the short names of conversions mean.
+    /// The options of the conversions with short names, such as `$toInt`.
     pub(super) const PLAIN: ConvertOptions<'static> =
         ConvertOptions { format: Some("auto"), big_endian: false, subtype: 0, base: None };
 }
@@ -141,7 +141,7 @@ pub(super) fn from_number<'a>(
     Some(Val::Binary(manner.subtype, env.arena().alloc_slice_copy(&bytes)))
 }
 
-/// The whole number that one, two, four or eight bytes are.
+/// Reads an integer of one, two, four or eight bytes.
 pub(super) fn to_whole(bytes: &[u8], manner: ConvertOptions<'_>) -> Result<i64> {
     let ordered = in_order(bytes, manner);
     Ok(match *ordered.as_slice() {
@@ -153,7 +153,7 @@ pub(super) fn to_whole(bytes: &[u8], manner: ConvertOptions<'_>) -> Result<i64> 
     })
 }
 
-/// The double that four or eight bytes are.
+/// Reads a number of four or eight bytes.
 pub(super) fn to_double(bytes: &[u8], manner: ConvertOptions<'_>) -> Result<f64> {
     let ordered = in_order(bytes, manner);
     Ok(match *ordered.as_slice() {
@@ -171,7 +171,7 @@ fn in_order(bytes: &[u8], manner: ConvertOptions<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The numbers of a vector: a byte for their type, a byte for the bits that do not count, the data.
+/// The numbers of a vector: a type byte, a byte with the number of unused bits, the data.
 pub(super) fn to_array<'a>(subtype: u8, bytes: &[u8], env: &Env<'a>) -> Result<Val<'a>> {
     let (VECTOR, [kind, unused, data @ ..]) = (subtype, bytes) else {
         return Err(failure("Only a vector can become an array"));

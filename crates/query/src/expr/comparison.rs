@@ -17,7 +17,7 @@ pub(super) static OPERATORS: &[Operator] = &[
 ];
 
 fn order(values: &[Val<'_>], env: &Env<'_>) -> Ordering {
-    // A missing value is as good as an undefined one here.
+    // Missing and undefined are equal here.
     let seen = |value| if matches!(value, Val::Undefined) { Val::Missing } else { value };
     let (a, b) = pair(values);
     env.compare(seen(a), seen(b))

@@ -74,7 +74,7 @@ fn parse_if_null(
             format!("$ifNull needs at least two arguments, had: {}", arguments.len()),
         ));
     }
-    // Constants that are null are passed over, and nothing comes behind another constant.
+    // Null constants are skipped; operands after any other constant are never used.
     let mut left = Vec::new();
     let last = arguments.len() - 1;
     for (at, argument) in arguments.into_iter().enumerate() {
@@ -161,7 +161,7 @@ fn parse_switch(
     let mut arguments = branches.open;
     let default = branches.always.or(default);
     match default {
-        // No case is left to look at.
+        // There is no case that can be true.
         Some(default) if arguments.is_empty() => return Ok(default),
         None if arguments.is_empty() => {
             return Err(Error::new(
@@ -175,15 +175,15 @@ fn parse_switch(
     operator.call(parser, arguments)
 }
 
-/// The branches of a `$switch`. As in MongoDB, what stands in a branch that can never be taken is
-/// not computed, not even its constants.
+/// The branches of a `$switch`. As in MongoDB, nothing in a branch that is never taken is computed,
+/// not even constants.
 #[derive(Default)]
 struct Branches {
-    /// How many were written.
+    /// The number of branches in the specification.
     count: usize,
-    /// Cases and results of those that can be taken.
+    /// Cases and results of the branches that can be taken.
     open: Vec<Node>,
-    /// The result of the first whose case is a true constant.
+    /// The result of the first branch whose case is a constant that is true.
     always: Option<Node>,
 }
 

@@ -102,14 +102,14 @@ fn to_uuid<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-/// A text for the operators that take numbers and dates as text too.
+/// The text of a value, for operators that also accept numbers and dates.
 pub(super) fn coerce_to_text(value: Val<'_>) -> Result<Cow<'_, str>> {
     Ok(match value {
         Val::String(text) | Val::Symbol(text) | Val::Code(text) => Cow::Borrowed(text),
         value if value.is_nullish() => Cow::Borrowed(""),
         Val::Int32(n) => Cow::Owned(n.to_string()),
         Val::Int64(n) => Cow::Owned(n.to_string()),
-        // Other than `$toString`, with small letters.
+        // In lower case, unlike `$toString`.
         Val::Double(n) if n.is_nan() => Cow::Borrowed("nan"),
         Val::Double(n) if n.is_infinite() => Cow::Borrowed(if n > 0.0 { "inf" } else { "-inf" }),
         Val::Double(n) => Cow::Owned(double_text(n)),
@@ -205,7 +205,7 @@ fn convert<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-/// How text and bytes are to be written; `None` where it is null.
+/// The options for text and bytes; `None` if one of them is null.
 fn text_format<'a>(
     call: &'a Call,
     subtype: Val<'a>,
@@ -258,7 +258,7 @@ fn target_type(to: Val<'_>) -> Result<Type> {
             };
             let kind = match number {
                 -1 => Some(Type::MinKey),
-                // The end of a document is a type too, though nothing can become one.
+                // 0 is a valid type number, but no value can be converted to it.
                 0 => Some(Type::Missing),
                 number => i8::try_from(number)
                     .ok()
@@ -390,7 +390,7 @@ fn to_int<'a>(value: Val<'a>, manner: ConvertOptions<'_>) -> Result<Val<'a>> {
         && n.is_finite()
         && !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&n)
     {
-        // Judged before the fraction is cut off.
+        // Checked before the fraction is removed.
         return Err(overflow(value));
     }
     let n = to_long(value).map_err(|error| match value.kind() {

@@ -2,12 +2,12 @@
 
 use md5::Digest;
 
-/// MD5 of an input that comes in parts. The formats ask for it; it protects against nobody.
+/// MD5 of an input that arrives in parts. Required by formats; not for security.
 #[derive(Clone, Debug, Default)]
 pub struct Md5(md5::Md5);
 
 impl Md5 {
-    /// Takes more of the input.
+    /// Adds a part of the input.
     pub fn update(&mut self, input: &[u8]) {
         self.0.update(input);
     }

@@ -1,4 +1,4 @@
-//! What an expression sees while it runs: the document, the bound variables, an arena for results.
+//! The environment of an evaluation: the document, the bound variables, an arena for results.
 
 use bumpalo::Bump;
 use std::cell::{Cell, RefCell};
@@ -7,7 +7,7 @@ use value::compare::compare_with;
 use value::writer::{write_array, write_doc};
 use value::{Code, Collation, Error, RawDoc, RawVal, Result, Val, Writer, keys, limits};
 
-/// The surroundings of one evaluation. Results live in the arena or borrow from document and
+/// The environment of one evaluation. Results are in the arena or borrow from the document and the
 /// expression.
 pub struct Env<'a> {
     root: RawDoc<'a>,
@@ -62,7 +62,7 @@ impl<'a> Env<'a> {
         self.slots.get(at).map_or(Val::Missing, |value| value.get())
     }
 
-    /// A copy of this environment whose results live in another arena, which may go sooner.
+    /// A copy of this environment with another arena, which may be freed earlier.
     pub(crate) fn child<'b>(&self, arena: &'b Bump) -> Env<'b>
     where
         'a: 'b,
@@ -73,8 +73,8 @@ impl<'a> Env<'a> {
         Env { root: self.root, arena, variables, slots: self.slots, meta: self.meta, collation }
     }
 
-    /// Refuses to go on when results fill the memory: loops and long lists of operands can do that
-    /// with few bytes of request.
+    /// Returns an error if results use too much memory, which loops and long lists of operands can
+    /// do with a small request.
     #[inline]
     pub(crate) fn check_memory(&self) -> Result<()> {
         const BYTES_MAX: usize = 16 * limits::DOCUMENT_BYTES_MAX_INTERNAL;
@@ -87,7 +87,7 @@ impl<'a> Env<'a> {
         Ok(())
     }
 
-    /// Sets what decides over text. All expressions of a request have one collation.
+    /// Sets the collation. All expressions of a request have the same one.
     #[inline]
     pub(crate) fn set_collation(&self, collation: &'a Collation) {
         self.collation.set(Some(collation));
@@ -169,7 +169,7 @@ impl<'a> Env<'a> {
 
 /// Refuses intermediate values that no document could hold: they would exhaust the memory.
 pub(crate) fn check_size(bytes: usize) -> Result<()> {
-    // MongoDB lets intermediate arrays grow to 64 MB.
+    // MongoDB's limit for intermediate arrays is 64 MB.
     const BYTES_MAX: usize = 4 * limits::DOCUMENT_BYTES_MAX;
     if bytes > BYTES_MAX {
         return Err(Error::new(

@@ -1,7 +1,7 @@
 //! JSON as values: `$toArray`, `$toObject` of text, `$serializeEJSON`, `$deserializeEJSON`.
 //!
-//! Text is read strictly, and wrappers such as `{"$oid": ..}` stay documents: making values of them
-//! is the business of `$deserializeEJSON` alone.
+//! Text is read strictly, and wrappers such as `{"$oid": ..}` stay documents: only
+//! `$deserializeEJSON` converts them to values.
 
 use super::operator::Operator;
 use super::parse::Parser;
@@ -70,7 +70,7 @@ fn deserialize<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     if input.is_nullish() {
         return Ok(Val::Null);
     }
-    // Values that are no wrappers survive the way through text.
+    // Values other than wrappers are the same after printing and parsing.
     let text = ejson::print_value(input, Format::Canonical);
     let read = ejson::parse_value_as(&text, ejson::Mode::Json);
     let read = read.map(|value| OwnedVal::new(value.get()));
@@ -89,7 +89,7 @@ fn failure(why: &str) -> Error {
     Error::new(Code::CONVERSION_FAILURE, format!("{why} in $convert with no onError value"))
 }
 
-/// The array that a text is, for `$toArray`.
+/// Parses the text of an array, for `$toArray`.
 pub(super) fn to_array<'a>(text: &str, env: &Env<'a>) -> Result<Val<'a>> {
     match read(text)?.get() {
         array @ Val::Array(_) => Ok(copy_into(array, env.arena())),
@@ -97,7 +97,7 @@ pub(super) fn to_array<'a>(text: &str, env: &Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-/// The document that a text is, for `$toObject`.
+/// Parses the text of a document, for `$toObject`.
 pub(super) fn to_object<'a>(text: &str, env: &Env<'a>) -> Result<Val<'a>> {
     match read(text)?.get() {
         object @ Val::Document(_) => Ok(copy_into(object, env.arena())),
@@ -186,7 +186,8 @@ impl Reader<'_> {
 
     fn object(&mut self, out: &mut Writer<'_>, name: &str, depth: usize) -> Option<()> {
         self.at += 1;
-        // The last of several fields of a name counts, in the place of the first.
+        // Of several fields with the same name the last value is used, at the position of the
+        // first.
         let mut fields: Vec<(String, DocBuf)> = Vec::new();
         if !self.eat(b'}') {
             loop {

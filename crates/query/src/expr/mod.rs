@@ -1,8 +1,9 @@
 //! Aggregation expressions: `{$add: ["$price", 1]}` compiled once into a tree and run on raw
 //! documents.
 //!
-//! `parse` makes the tree, `operator` is the registry, one file or folder per family has the rows
-//! and the functions, `env` is what an evaluation sees, `number` the arithmetic across types.
+//! `parse` builds the tree, `operator` is the registry, one file or folder per family has the rows
+//! and the functions, `env` is the environment of an evaluation, `number` the arithmetic across
+//! types.
 
 mod arithmetic;
 mod array;
@@ -82,7 +83,7 @@ impl Expr {
         self.node.eval(env)
     }
 
-    /// What decides over text in its comparisons.
+    /// The collation of its comparisons.
     #[must_use]
     pub fn collation(&self) -> Option<&Arc<Collation>> {
         self.collation.as_ref()
@@ -153,7 +154,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The operand at this place, evaluated; `Missing` when it was left out.
+    /// The operand at this position, evaluated; `Missing` if it was omitted.
     pub(crate) fn argument<'a>(&'a self, at: usize, env: &Env<'a>) -> Result<Val<'a>> {
         let Some(node) = self.arguments.get(at) else { return Ok(Val::Missing) };
         let value = node.eval(env)?;
@@ -243,7 +244,7 @@ fn eval_eager<'a>(call: &'a Call, function: operator::Eager, env: &Env<'a>) -> R
                 values.push(value);
             }
             Err(error) if interrupt::ends_operation(&error) => return Err(error),
-            // What would have failed behind a null is not looked at.
+            // An error of an operand after a null is ignored.
             Err(_) if call.operator.stops_at_null() && values.iter().any(|v| v.is_nullish()) => {
                 return Ok(Val::Null);
             }

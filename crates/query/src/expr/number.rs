@@ -16,7 +16,7 @@ pub(crate) fn to_decimal(value: Val<'_>) -> Decimal128 {
     }
 }
 
-/// A number as double; no number counts as NaN.
+/// A number as double; NaN for other values.
 pub(crate) fn to_double(value: Val<'_>) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
@@ -80,7 +80,7 @@ pub(crate) fn is_negative(value: Val<'_>) -> bool {
     number::compare(value, Val::Int32(0)) == Some(Ordering::Less) && !is_nan(value)
 }
 
-/// Whether a number is not one.
+/// Whether a value is NaN.
 pub(crate) fn is_nan(value: Val<'_>) -> bool {
     match value {
         Val::Double(n) => n.is_nan(),

@@ -20,7 +20,7 @@ pub(super) static OPERATORS: &[Operator] = &[
 fn binary_size<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     let length = match pair(values).0 {
         Val::String(text) => text.len(),
-        // The old subtype counts its bytes a second time, in front of them.
+        // Binaries of subtype 2 repeat their length before the bytes.
         Val::Binary(2, bytes) => bytes.len() + 4,
         Val::Binary(_, bytes) => bytes.len(),
         value if value.is_nullish() => return Ok(Val::Null),
@@ -51,7 +51,7 @@ fn bson_size<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
 fn merge_objects<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     let mut fields: Vec<(&'a str, value::RawVal<'a>)> = Vec::new();
     let mut places: hashbrown::HashMap<&'a str, usize> = hashbrown::HashMap::new();
-    // One operand that is an array stands for its elements.
+    // A single operand that is an array provides the elements.
     let elements: Vec<Val<'a>> = match values {
         [Val::Array(array)] => array.iter().map(|(_, value)| value.get()).collect(),
         values => values.to_vec(),
@@ -241,8 +241,8 @@ fn parse_set_field(
     parser.leniently(|parser| operator.call(parser, arguments))
 }
 
-/// The document with one field set, or removed where the new value is missing. The value is not
-/// looked at when there is no document.
+/// The document with one field set, or removed if the new value is missing. Without a document the
+/// value is not evaluated.
 fn set_field<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let operator = call.operator.name;
     let (field, input) = (call.argument(0, env)?, call.argument(1, env)?);

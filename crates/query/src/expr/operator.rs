@@ -25,11 +25,11 @@ pub(crate) enum Eval {
 /// A named operand, as in `{$dateToString: {date: .., format: ..}}`.
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
-    /// What stands for an operand that was left out; `Err` refuses it with this code.
+    /// The value of an omitted operand; `Err` refuses it with this code.
     pub(crate) default: Result<MissingOperand, i32>,
 }
 
-/// What a left out operand counts as.
+/// The value of an omitted operand.
 #[derive(Clone, Copy)]
 pub(crate) enum MissingOperand {
     Missing,
@@ -57,7 +57,7 @@ pub(crate) enum Operands {
     Positional { least: usize, most: usize },
     /// A document of named operands; the codes are for «not a document» and «unknown name».
     Named { parameters: &'static [Parameter], not_document: i32, unknown: i32 },
-    /// By a rule of its own.
+    /// Parsed by a separate function.
     Special(ParseOperands),
 }
 
@@ -200,9 +200,9 @@ impl Operator {
         self.call(parser, arguments)
     }
 
-    /// A call, computed at once where that is possible; what fails then is refused at once too,
-    /// as MongoDB does, even in a branch that is never taken, unless the parser stands where
-    /// MongoDB computes nothing early.
+    /// A call, computed at once if its operands are constant. An error is reported at once too, as
+    /// in MongoDB, even in a branch that is never taken, except where MongoDB does not compute
+    /// early.
     pub(crate) fn call(&'static self, parser: &Parser<'_>, arguments: Vec<Node>) -> Result<Node> {
         let mut arguments = arguments;
         if matches!(self.name, "$add" | "$multiply") {
@@ -210,7 +210,8 @@ impl Operator {
         }
         let constants = arguments.iter().filter(|node| node.is_constant()).count();
         if self.commutative && constants > 0 && constants < arguments.len() {
-            // Constants go to the end as one, as in MongoDB: it decides which operand is met first.
+            // Constants are combined and moved to the end, as in MongoDB; this affects which
+            // operand is evaluated first.
             let (known, mut open): (Vec<Node>, Vec<Node>) =
                 arguments.into_iter().partition(Node::is_constant);
             match known.len() {
@@ -219,7 +220,7 @@ impl Operator {
             }
             let last = open.last().and_then(Node::as_constant).map(Val::truthy);
             if let ("$and", Some(false)) | ("$or", Some(true)) = (self.name, last) {
-                // It decides alone.
+                // The constant determines the result.
                 return Ok(Node::constant(Val::Bool(self.name == "$or")));
             }
             arguments = open;
@@ -298,7 +299,7 @@ impl Operator {
             .iter()
             .zip(found)
             .map(|(parameter, node)| match (node, parameter.default) {
-                // What is asked for and turns out missing is null, other than what is left out.
+                // An operand that evaluates to missing counts as null; an omitted one does not.
                 (Some(node), Ok(MissingOperand::Missing)) => conditional::or_null(parser, node),
                 (Some(node), _) => Ok(node),
                 (None, Ok(MissingOperand::Missing)) => Ok(Node::constant(Val::Missing)),
@@ -349,7 +350,7 @@ pub fn is_deterministic(name: &str) -> bool {
     find(name).is_none_or(|operator| operator.pure)
 }
 
-/// Whether there is text in a value, however deep: documents nest only so far.
+/// Whether a value contains text at any depth. Nesting is limited, so recursion is bounded.
 fn has_text(value: Val<'_>) -> bool {
     match value {
         Val::String(_) | Val::Symbol(_) => true,

@@ -1,12 +1,12 @@
-//! From what the client wrote to a tree: literals, `"$paths"`, `"$$variables"`, documents, arrays
-//! and operators.
+//! Compiles the client's expression into a tree: literals, `"$paths"`, `"$$variables"`, documents,
+//! arrays and operators.
 
 use super::{Node, operator};
 use crate::ParseContext;
 use crate::show::show;
 use value::{Code, Error, OwnedVal, Result, Val};
 
-/// Compiles expressions; knows which variables are bound where it stands.
+/// Compiles expressions; tracks the variables in scope.
 pub(crate) struct Parser<'p> {
     ctx: &'p ParseContext<'p>,
     scope: Vec<(Box<str>, usize)>,
@@ -24,7 +24,7 @@ impl<'p> Parser<'p> {
         self.ctx
     }
 
-    /// Does something where constants that fail are no error yet.
+    /// Calls a function while errors of constants are left for execution.
     pub(crate) fn leniently<T>(&mut self, run: impl FnOnce(&mut Parser<'p>) -> T) -> T {
         let before = std::mem::replace(&mut self.lenient, true);
         let result = run(self);
@@ -173,7 +173,7 @@ impl<'p> Parser<'p> {
                 ));
             }
             _ => match self.ctx.variables.get(name) {
-                // A variable of a nested pipeline whose expression gave nothing.
+                // A variable of a nested pipeline whose expression evaluated to missing.
                 Some(Val::Undefined) => Val::Missing,
                 Some(value) => value,
                 None => {
@@ -197,14 +197,14 @@ impl<'p> Parser<'p> {
         self.scope.iter().rev().find(|(known, _)| **known == *name).map(|(_, slot)| *slot)
     }
 
-    /// Reserves places for variables whose values are computed outside of their scope.
+    /// Reserves slots for variables whose values are computed outside their scope.
     pub(crate) fn reserve(&mut self, count: usize) -> usize {
         let slot = self.next_slot;
         self.next_slot += count;
         slot
     }
 
-    /// Compiles with variables bound to the places from `slot` on.
+    /// Compiles with variables bound to the slots from `slot` on.
     pub(crate) fn with_variables<T>(
         &mut self,
         names: &[&str],

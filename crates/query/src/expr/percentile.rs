@@ -5,7 +5,7 @@ use crate::ParseContext;
 use crate::show::show;
 use value::{Code, Error, Result, Val};
 
-/// The numbers of a group and the ranks that are wanted.
+/// The numbers of a group and the requested ranks.
 #[derive(Debug)]
 pub(crate) struct Percentiles {
     wanted: Vec<f64>,
@@ -24,7 +24,7 @@ impl Percentiles {
         }
     }
 
-    /// The wanted values, each null if there are no numbers.
+    /// The values at the ranks; null if there are no numbers.
     pub(crate) fn results(&self) -> Vec<Val<'static>> {
         let mut sorted = self.numbers.clone();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -48,7 +48,7 @@ impl Percentiles {
     }
 }
 
-/// Where a part of the order stands among so many sorted numbers.
+/// The index of a rank (0 to 1) among `count` sorted numbers.
 #[must_use]
 pub fn rank_of(part: f64, count: usize) -> usize {
     let place = (part * count as f64).ceil() - 1.0;

@@ -1,4 +1,4 @@
-//! Expressions that read slots instead of looking up paths, and what they read.
+//! Expressions that read slots instead of looking up paths.
 
 use super::{Call, Expr, Node};
 use crate::slots::Paths;
@@ -65,7 +65,7 @@ impl Expr {
     pub fn over<'m>(&self, made: &dyn Fn(&str) -> Option<&'m Expr>) -> Option<Expr> {
         let mut same = self.clone();
         let mut known = !self.reads_root();
-        // What is put in may bind variables of its own, in the places of those of this expression.
+        // The inserted expressions may bind variables in the same slots as this expression.
         same.node.each(&mut |node| known &= !matches!(node, Node::Variable { .. }));
         same.node.each_field(&mut |node| {
             let Node::Field(path) = node else { return };

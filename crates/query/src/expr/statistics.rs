@@ -26,7 +26,7 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$sum", 0, MANY, sum).commutative(),
 ];
 
-/// Feeds the operands; a single one that is an array is fed element by element.
+/// Passes the operands to `take`; a single array is passed element by element.
 fn feed<'a>(values: &[Val<'a>], mut take: impl FnMut(Val<'a>)) {
     match values {
         [Val::Array(array)] => array.iter().for_each(|(_, value)| take(value.get())),
@@ -133,7 +133,7 @@ fn last_n<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
 fn sorted_n<'a>(values: &[Val<'a>], env: &Env<'a>, descending: bool) -> Result<Val<'a>> {
     let (mut elements, count) = elements(values)?;
     elements.retain(|value| !value.is_nullish());
-    // Of equal ones those that come first are kept, and the largest are told from behind.
+    // Of equal values the first are kept; the largest are returned in descending order.
     interrupt::sort_by(&mut elements, |a, b| {
         let order = env.compare(*a, *b);
         if descending { order.reverse() } else { order }

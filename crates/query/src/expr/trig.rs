@@ -46,7 +46,7 @@ fn apply<'a>(
     decimal: fn(Decimal128) -> Decimal128,
 ) -> Result<Val<'a>> {
     let Some(value) = numeric(name, values)? else { return Ok(Val::Null) };
-    // Decimals beyond all doubles are finite all the same.
+    // Decimals beyond the range of doubles are still finite.
     let n = match value {
         Val::Decimal(n) if n.is_finite() => n.to_f64().clamp(f64::MIN, f64::MAX),
         value => to_double(value),
@@ -69,11 +69,11 @@ fn apply<'a>(
     })
 }
 
-/// From here on one more or less does not show in a double's square.
+/// Above this, adding 1 to the square does not change a double.
 const LARGE: f64 = 268_435_456.0;
 
-/// The inverse hyperbolic functions of the standard library round otherwise than the C library
-/// does, whose results MongoDB shows: these take the logarithms that it takes.
+/// The inverse hyperbolic functions of the standard library round differently from the C library,
+/// whose results MongoDB returns. These use the same logarithms as the C library.
 fn asinh_double(x: f64) -> f64 {
     let n = x.abs();
     let result = if n > LARGE {

@@ -17,7 +17,7 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::special("$rand", parse_rand, rand).impure(),
 ];
 
-/// What `$meta` can ask for.
+/// The keywords of `$meta`.
 static META_KEYWORDS: &[&str] = &[
     "geoNearDistance",
     "geoNearPoint",
@@ -39,7 +39,7 @@ fn parse_literal(_: &mut Parser<'_>, _: &'static Operator, value: Val<'_>) -> Re
     Ok(Node::constant(value))
 }
 
-/// An expression that says that it is one.
+/// `$expr`: an expression written as one.
 fn parse_expr(parser: &mut Parser<'_>, _: &'static Operator, value: Val<'_>) -> Result<Node> {
     parser.parse(value)
 }
@@ -70,7 +70,7 @@ fn parse_let(parser: &mut Parser<'_>, operator: &'static Operator, value: Val<'_
     for (name, operand) in doc {
         match name {
             "vars" => {
-                // An array is a document too, and takes it if it is empty.
+                // An empty array is accepted as an empty document.
                 variables =
                     Some(operand.as_doc().or_else(|| operand.as_array()).ok_or_else(|| {
                         Error::new(Code(10065), "invalid parameter: expected an object (vars)")
@@ -95,7 +95,7 @@ fn parse_let(parser: &mut Parser<'_>, operator: &'static Operator, value: Val<'_
             check_variable_name(name)?;
         }
         names.push(name);
-        // The values are computed outside of the new scope.
+        // The values are computed outside the new scope.
         arguments.push(parser.parse(operand.get())?);
     }
     let slot = parser.reserve(names.len());
@@ -128,7 +128,7 @@ fn meta<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     Ok(env.meta().get(keyword).unwrap_or(Val::Missing))
 }
 
-/// `{}` or `[]`: nothing is asked for.
+/// `{}` or `[]`: no operands.
 pub(super) fn parse_nothing(
     parser: &mut Parser<'_>,
     operator: &'static Operator,

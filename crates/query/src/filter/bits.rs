@@ -49,7 +49,7 @@ fn set_positions(bytes: &[u8]) -> Vec<u64> {
 }
 
 impl Bits {
-    /// Whether the bits of a whole number or of binary data are as asked.
+    /// Whether the bits of an integer or of binary data satisfy the predicate.
     #[must_use]
     pub fn matches(&self, value: Val<'_>) -> bool {
         if let Val::Binary(_, bytes) = value {
@@ -59,14 +59,14 @@ impl Bits {
             });
         }
         let number = match value {
-            // MongoDB rounds decimals, and what no long can hold becomes the smallest one.
+            // MongoDB rounds decimals; values outside the range of a long become the smallest long.
             Val::Decimal(n) => n.to_i64_round().unwrap_or(i64::MIN),
             value => match value.as_i64_exact() {
                 Some(number) => number,
                 None => return false,
             },
         };
-        // Beyond the 64 bits stand copies of the sign.
+        // Bits beyond 64 are copies of the sign bit.
         self.answer(|position| number & (1_i64 << position.min(63)) != 0)
     }
 

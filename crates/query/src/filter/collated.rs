@@ -16,7 +16,7 @@ use value::{Collation, OwnedVal, RawVal, Result};
 pub struct Collated {
     /// One of `Eq`, `Lt`, `Lte`, `Gt`, `Gte` and `In`.
     pub test: Test,
-    /// What decides over text.
+    /// The collation of text.
     pub collation: Arc<Collation>,
 }
 
@@ -43,7 +43,7 @@ impl Collated {
         })
     }
 
-    /// How a value stands to a constant of its own type.
+    /// The order of a value and a constant of the same type.
     fn order(&self, value: RawVal<'_>, constant: &OwnedVal) -> Option<Ordering> {
         let constant = constant.get();
         (value.kind().rank() == constant.kind().rank())

@@ -77,7 +77,7 @@ fn sorted_list(name: &str, nodes: Vec<&Node>, out: &mut Writer<'_>) {
     });
 }
 
-/// Where a kind of node stands among its siblings.
+/// The position of a kind of node among its siblings.
 fn rank(node: &Node) -> u8 {
     match node {
         Node::And(_) => 0,

@@ -1,5 +1,5 @@
-//! A filter for one document after another: the fields that it looks at are found in one pass, by
-//! what the documents before looked like, and the first that does not pass ends it.
+//! Runs a filter on many documents. Its fields are found in one pass, by the shape of the previous
+//! documents; the first condition that fails ends the test.
 
 use super::walk::MISSING;
 use super::{Filter, Leaf, Node};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use value::shape::{NAMES_MAX, Shape};
 use value::{RawDoc, Result};
 
-/// A filter that remembers what documents look like. Each thread has its own.
+/// A filter with the shape of previous documents. Each thread has its own.
 #[derive(Clone, Debug)]
 pub struct Matcher {
     filter: Arc<Filter>,

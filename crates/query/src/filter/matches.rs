@@ -20,7 +20,7 @@ const ARRAY: u8 = 0x04;
 const MIN_KEY: u8 = 0xFF;
 const MAX_KEY: u8 = 0x7F;
 
-/// Bytes of a document that are walked over in the time of one step.
+/// Bytes of a document that are scanned in the time of one step.
 const FIELD_BYTES: usize = 256;
 
 impl Node {
@@ -82,7 +82,7 @@ impl Node {
     }
 }
 
-/// Tells the place of the outermost array, or else of the element that matched.
+/// Sets the position in the outermost array, or else of the element that matched.
 fn note(position: &mut Option<usize>, found: Option<usize>, outer: Option<usize>) -> Result<bool> {
     if found.is_some() {
         *position = outer.or(found);
@@ -90,7 +90,7 @@ fn note(position: &mut Option<usize>, found: Option<usize>, outer: Option<usize>
     Ok(found.is_some())
 }
 
-/// The place of the first element that an `$elemMatch` accepts.
+/// The position of the first element that an `$elemMatch` accepts.
 pub(super) fn element(test: &Test, value: RawVal<'_>) -> Result<Option<usize>> {
     match test {
         Test::ElemMatchObject(filter) => element_object(value, filter),
@@ -99,7 +99,7 @@ pub(super) fn element(test: &Test, value: RawVal<'_>) -> Result<Option<usize>> {
     }
 }
 
-/// The place of the first element that is a document (or array) that matches.
+/// The position of the first element that is a matching document (or array).
 fn element_object(value: RawVal<'_>, filter: &Node) -> Result<Option<usize>> {
     let Some(array) = value.as_array() else { return Ok(None) };
     interrupt::charge_array(array)?;
@@ -114,7 +114,7 @@ fn element_object(value: RawVal<'_>, filter: &Node) -> Result<Option<usize>> {
     Ok(None)
 }
 
-/// The place of the first element that passes all tests.
+/// The position of the first element that passes all tests.
 fn element_value(value: RawVal<'_>, tests: &[Test]) -> Result<Option<usize>> {
     let Some(array) = value.as_array() else { return Ok(None) };
     interrupt::charge_array(array)?;
@@ -149,7 +149,7 @@ impl Leaf {
         position: &mut Option<usize>,
     ) -> Result<bool> {
         let rest = self.path.parts().get(1..).unwrap_or(&[]);
-        // Most paths are one name and most values no arrays: no walk is needed then.
+        // Most paths are single names and most values are not arrays, so that no walk is needed.
         if value.kind == MISSING.kind || (rest.is_empty() && value.kind != ARRAY) {
             return self.test.matches(value);
         }
@@ -212,7 +212,7 @@ impl Test {
     }
 }
 
-/// Whether a value is null, undefined or missing, which are one to comparisons.
+/// Whether a value is null, undefined or missing, which compare as equal.
 #[inline]
 fn is_null(kind: u8) -> bool {
     kind == NULL || kind == UNDEFINED || kind == MISSING.kind

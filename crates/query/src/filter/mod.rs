@@ -1,4 +1,4 @@
-//! Filters: does a document match?
+//! Filters: whether a document matches.
 //!
 //! `parse` compiles what the client wrote into `node`s, with the operators of `operators`;
 //! `walk` finds the values that a path means, `matches` tests them, `matcher` does it for document
@@ -129,7 +129,7 @@ impl Filter {
         self.remaining_with_positions().map(|(_, node)| node)
     }
 
-    /// The same with their places among all.
+    /// The same with their positions among all conditions.
     fn remaining_with_positions(&self) -> impl Iterator<Item = (usize, &Node)> {
         let all = self.root.conditions().iter().enumerate();
         all.filter(|(at, _)| !self.left_out.contains(*at))
@@ -145,7 +145,7 @@ impl Filter {
         Ok(Filter::new(root, context))
     }
 
-    /// What decides over text; `None` compares bytes.
+    /// The collation of text; `None` compares bytes.
     #[must_use]
     pub fn collation(&self) -> Option<&Arc<Collation>> {
         self.collation.as_ref()
@@ -251,7 +251,7 @@ impl Test {
     }
 }
 
-/// Names of the operators that stand where a field name could, for the documentation.
+/// Names of the top-level operators, for the documentation.
 pub fn top_operators() -> impl Iterator<Item = &'static str> {
     parse::TOP_OPERATORS.iter().map(|operator| operator.name)
 }

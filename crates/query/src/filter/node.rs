@@ -27,14 +27,14 @@ pub enum Node {
     Leaf(Leaf),
     /// Some element of the array at `path` is a document that matches.
     ElemMatchObject {
-        /// Where the array stands.
+        /// The path of the array.
         path: Path,
         /// What an element must match.
         filter: Box<Node>,
     },
     /// Some element of the array at `path` passes all tests.
     ElemMatchValue {
-        /// Where the array stands.
+        /// The path of the array.
         path: Path,
         /// What one element must pass.
         ops: Vec<Test>,
@@ -51,22 +51,22 @@ pub enum Node {
     Const(bool),
 }
 
-/// `$expr`, with what the client wrote for explain.
+/// `$expr`, with its source for explain.
 #[derive(Debug)]
 pub struct ExprNode {
     /// The compiled expression.
     pub expr: Expr,
     /// What it was compiled from.
     pub source: OwnedVal,
-    /// Tests that every match passes, for the planner. They may pass where the expression is
-    /// false: they look into arrays, and take what is missing for null.
+    /// Tests that every match passes, for the planner. They may pass although the expression is
+    /// false, because they expand arrays and treat missing values as null.
     pub implied: Vec<Leaf>,
 }
 
 /// A test of the values at a path.
 #[derive(Debug)]
 pub struct Leaf {
-    /// Where the values stand; arrays on the way and at the end are stepped through.
+    /// The path of the values; arrays on the path and at its end are expanded.
     pub path: Path,
     /// What one of them must pass.
     pub test: Test,
@@ -98,9 +98,9 @@ pub enum Test {
     Type(TypeSet),
     /// A number with this remainder.
     Mod {
-        /// What is divided by; never 0.
+        /// The divisor; never 0.
         divisor: i64,
-        /// What must be left.
+        /// The required remainder.
         remainder: i64,
     },
     /// Text that the pattern matches, or the same pattern.
@@ -128,7 +128,7 @@ pub enum Test {
 /// Which bits `$bitsAllSet` and the like look at, and how.
 #[derive(Debug)]
 pub struct Bits {
-    /// What is asked of the bits.
+    /// The predicate on the bits.
     pub ask: BitsPredicate,
     /// The positions, sorted, without duplicates.
     pub positions: Vec<u64>,

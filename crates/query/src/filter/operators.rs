@@ -24,7 +24,7 @@ type Parse = fn(&Parser<'_>, &'static str, Val<'_>, &OperatorContext<'_>) -> Res
 pub(super) struct OperatorContext<'s> {
     /// The field's path.
     pub(super) path: &'s str,
-    /// The document of operators that it is one of.
+    /// The document of operators that contains it.
     pub(super) siblings: RawDoc<'s>,
     pub(super) place: Nesting,
 }
@@ -316,7 +316,7 @@ fn regex(
     value: Val<'_>,
     site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
-    // Of several the last one counts, and options are said once.
+    // Of several the last one is used; options may be given once.
     let named = |wanted: &'static str| {
         let all = site.siblings.iter().filter(move |(name, _)| *name == wanted);
         all.map(|(_, value)| value.get())
@@ -415,7 +415,7 @@ fn near_distance(
     _: Val<'_>,
     site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
-    // The operator that it belongs to reads it itself.
+    // The operator that it modifies reads it.
     let has = |name: &str| site.siblings.find(name).is_some();
     if has("$near") || has("$nearSphere") || has("$geoNear") {
         return Ok(None);
@@ -493,7 +493,7 @@ fn all(
         }
     }
     if tests.is_empty() {
-        // No value has all of nothing, says MongoDB.
+        // In MongoDB an empty `$all` matches nothing.
         return Ok(Some(Test::In { values: Vec::new(), regexes: Vec::new() }));
     }
     Ok(Some(one(tests)))

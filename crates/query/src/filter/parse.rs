@@ -1,4 +1,4 @@
-//! Compiling a filter document: fields, and the operators that stand where a field could.
+//! Compiles a filter document: fields and top-level operators.
 
 use super::node::{ExprNode, Leaf, Node, Test};
 use super::operators;
@@ -44,11 +44,11 @@ impl Nesting {
     }
 }
 
-/// An operator that stands where a field name could.
+/// A top-level operator, which is written in place of a field name.
 pub(super) struct TopOperator {
     /// With its dollar.
     pub(super) name: &'static str,
-    /// Adds what it means to the conditions that must all hold.
+    /// Adds its conditions to those that must all hold.
     parse: fn(&Parser<'_>, &'static str, Val<'_>, Nesting, &mut Vec<Node>) -> Result<()>,
 }
 
@@ -67,7 +67,7 @@ pub(super) static TOP_OPERATORS: &[TopOperator] = &[
     TopOperator { name: "$where", parse: javascript },
 ];
 
-/// The operator of this name that may stand where a field name could.
+/// The top-level operator of this name.
 pub(super) fn top_operator(name: &str) -> Option<&'static TopOperator> {
     let at = TOP_OPERATORS.binary_search_by(|operator| operator.name.cmp(name)).ok()?;
     TOP_OPERATORS.get(at)
@@ -175,8 +175,8 @@ pub(super) fn is_operators(doc: RawDoc<'_>, incomplete: bool) -> bool {
     !reference
 }
 
-/// One node that holds when all do. Conjunctions inside are dissolved, so that the planner sees
-/// every condition that must hold in one list.
+/// One node that holds if all nodes hold. Nested conjunctions are flattened, so that the planner
+/// sees all required conditions in one list.
 fn all_of(nodes: Vec<Node>) -> Node {
     let mut flat = Vec::with_capacity(nodes.len());
     for node in nodes {
@@ -185,8 +185,8 @@ fn all_of(nodes: Vec<Node>) -> Node {
             node => flat.push(node),
         }
     }
-    // What costs most comes last: a leaf that does not hold saves it. The order of the others
-    // stays, since the last that matched in an array tells the positional `$` its place.
+    // Expensive conditions come last, so that a leaf that fails avoids them. The order of the
+    // others is kept, because the last match in an array sets the position for `$`.
     flat.sort_by_key(|node| matches!(node, Node::Expr(_) | Node::Schema(_) | Node::Text(_)));
     match flat.pop() {
         Some(single) if flat.is_empty() => single,
@@ -220,8 +220,8 @@ fn or(
     Ok(())
 }
 
-/// One node that holds when one does. Equalities on one path become `$in`, which an index and a
-/// binary search can serve.
+/// One node that holds if any node holds. Equalities on one path become `$in`, which can use an
+/// index and a binary search.
 fn any_of(mut list: Vec<Node>) -> Node {
     if list.len() == 1
         && let Some(single) = list.pop()
@@ -337,7 +337,7 @@ fn expr(
 fn implied(parser: &Parser<'_>, expr: &Expr) -> Result<Vec<Leaf>> {
     let mut leaves = Vec::new();
     for (path, value) in expr.equalities() {
-        // An array stands in an index by its elements, and what is missing as null.
+        // An index has an array by its elements, and a missing value as null.
         if !matches!(value, Val::Array(_) | Val::Missing | Val::Undefined | Val::Regex(..)) {
             let test = parser.collate(operators::equality(value)?);
             leaves.push(Leaf { path: Path::new(&path), test });
@@ -401,7 +401,7 @@ fn javascript(
         Val::String("") | Val::Code("") | Val::CodeWithScope("", _) => {
             Err(Error::bad_value("code for $where cannot be empty"))
         }
-        // What MongoDB says where JavaScript is switched off.
+        // The error of MongoDB when JavaScript is disabled.
         Val::String(_) | Val::Code(_) | Val::CodeWithScope(..) => {
             Err(Error::new(Code(6_108_304), "no globalScriptEngine in $where parsing"))
         }

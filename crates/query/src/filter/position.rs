@@ -1,12 +1,12 @@
 //! The array position that the positional `$` of updates and projections refers to.
 //!
-//! Each condition of the filter that is met inside an array gives a position. The last one counts,
-//! in the order into which MongoDB brings conditions before it runs them: by operator, then by path.
+//! Each condition that is satisfied inside an array gives a position. The last one is used, in the
+//! order into which MongoDB sorts conditions: by operator, then by path.
 
 use super::node::{Node, Test};
 use value::{RawDoc, Result};
 
-/// The place of a condition in MongoDB's order.
+/// The rank of a condition in MongoDB's order.
 type Rank<'n> = (u8, &'n str);
 
 /// Finds the position for one document.

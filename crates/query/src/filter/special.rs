@@ -1,5 +1,5 @@
-//! What only an index can find, so that it may stand only once and only in certain places of a
-//! filter: `$near` and `$text`.
+//! `$near` and `$text`: they need an index, and are allowed only once and only at certain positions
+//! of a filter.
 
 use super::node::{Node, Test};
 use super::{Filter, Leaf, walk};

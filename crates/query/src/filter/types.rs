@@ -10,7 +10,7 @@ pub struct TypeSet {
 }
 
 impl TypeSet {
-    /// Reads what `$type` takes: a name, a number, or an array of them.
+    /// Parses the argument of `$type`: a name, a number, or an array of them.
     ///
     /// # Errors
     /// `BadValue`, `TypeMismatch` or `FailedToParse` as MongoDB gives them.

@@ -1,19 +1,19 @@
-//! Finding the values that a path means to a filter.
+//! Finds the values at a path, by the rules of filters.
 //!
-//! A name steps into documents and into every document of an array; a number also picks the
-//! array element at its place. An array at the end of the path is visited element by element and
-//! then as a whole, unless a number picked it. A path that leads nowhere visits "missing", except
-//! inside arrays of plain values, where it visits nothing.
+//! A name selects a field of a document, and of every document in an array; a number also selects
+//! the array element at its position. An array at the end of the path is visited element by element
+//! and then as a whole, unless a number selected it. A path that does not exist visits "missing",
+//! except inside arrays of plain values, where it visits nothing.
 
 use crate::interrupt;
 use value::path::Part;
 use value::{RawDoc, RawVal, Result};
 
-/// What a visitor gets where the path leads nowhere.
+/// The value that a visitor gets if the path does not exist.
 pub(super) const MISSING: RawVal<'static> = RawVal { kind: 0, bytes: &[] };
 
-/// Whether `visit` accepts one of the values at the path. It also gets the place in the outermost
-/// array that was stepped through. `expand` visits the elements of an array at the end, too.
+/// Whether `visit` accepts one of the values at the path. It also gets the position in the
+/// outermost array on the path. With `expand` the elements of an array at the end are visited too.
 pub(super) fn any<'a, F>(
     doc: RawDoc<'a>,
     parts: &[Part],
@@ -31,7 +31,7 @@ where
     }
 }
 
-/// Goes on from a value that was found by the first name of a path.
+/// Continues from the value at the first name of a path.
 pub(super) fn visit_value<'a, F>(
     value: RawVal<'a>,
     rest: &[Part],
@@ -65,7 +65,7 @@ where
     }
 }
 
-/// Steps through an array that has more of the path behind it.
+/// Visits the elements of an array with the rest of the path.
 fn visit_elements<'a, F>(
     array: RawDoc<'a>,
     rest: &[Part],
@@ -87,7 +87,7 @@ where
         {
             return Ok(true);
         }
-        // An element that a number picks is no match inside an array: `position` stays.
+        // An element that a number selects does not set `position`.
         if wanted == Some(at) {
             let found = if after.is_empty() {
                 visit(element, position)?

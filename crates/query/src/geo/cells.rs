@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 
 /// Steps from a face of the sphere to the smallest cells, which are less than a metre wide.
 const SPHERE_DEPTH: usize = 24;
-/// Most cells that stand for a shape of a document.
+/// The most cells for a shape of a document.
 const CELLS_OF_SHAPE: usize = 20;
-/// Most cells that stand for the region of a query.
+/// The most cells for the region of a query.
 const CELLS_OF_REGION: usize = 28;
 
 /// What a cell is part of.
@@ -58,7 +58,7 @@ impl FaceCell {
         })
     }
 
-    /// A cap that holds the cell.
+    /// A cap that contains the cell.
     fn cap(self) -> (UnitVector, f64) {
         let centre = self.unit_vector(self.u, self.v);
         let mut radius: f64 = 0.0;
@@ -186,7 +186,7 @@ fn measure_on_sphere<'r>(
 }
 
 impl Sphere {
-    /// The names of the cells that stand for a location of a document.
+    /// The names of the cells for a location of a document.
     #[must_use]
     pub fn of_shape(&self, stored: &Stored) -> Vec<String> {
         match stored {
@@ -199,7 +199,7 @@ impl Sphere {
         cover(self, most, measure_on_sphere(|place| geometry.signed_distance(place)))
     }
 
-    /// The name of the smallest cell around a place.
+    /// The name of the smallest cell that contains a point.
     fn of_point(&self, place: UnitVector) -> String {
         let [x, y, z] = place;
         let (ax, ay, az) = (x.abs(), y.abs(), z.abs());
@@ -247,7 +247,7 @@ impl Plane {
         inside.contains(&point.x) && inside.contains(&point.y)
     }
 
-    /// The name of the smallest cell around a point.
+    /// The name of the smallest cell that contains a point.
     #[must_use]
     pub fn of_point(&self, point: Point) -> String {
         let mut name = String::with_capacity(self.bits);
@@ -275,7 +275,7 @@ impl Plane {
                     return (f64::INFINITY, reach);
                 }
                 if x.abs() > 180.0 || y.abs() > 90.0 {
-                    // Only its part on the earth counts; smaller cells tell.
+                    // Only the part within the bounds of the earth counts; smaller cells decide.
                     return (0.0, reach);
                 }
                 let place = sphere::unit_vector(cell.centre);
@@ -287,7 +287,8 @@ impl Plane {
 
     fn of_flat(&self, flat: &plane::PlaneShape) -> Vec<String> {
         let slack = (self.max - self.min) * 1e-12;
-        // What a box holds can be told exactly, a cell's corners are as near as its radius else.
+        // For a box the cover is exact; otherwise the distance of the corners is bounded by the
+        // radius of the cell.
         cover(self, CELLS_OF_REGION, |cell| match flat {
             PlaneShape::Box(low, high) => {
                 let apart = |low: f64, high: f64, at: f64| (low - at).max(at - high);

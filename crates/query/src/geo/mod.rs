@@ -1,9 +1,9 @@
 //! Points and shapes on the plane and on the sphere.
 //!
 //! `shape` reads legacy pairs and GeoJSON, `plane` and `sphere` are the mathematics, `region` is
-//! what a query asks about, `cells` cuts plane and sphere into a tree of cells whose names are
-//! index keys. By hand, because results and errors must equal MongoDB's, down to rings that are
-//! refused, and cell names are on disk.
+//! the argument of a query, `cells` divides plane and sphere into a tree of cells whose names are
+//! index keys. Our own code, because results and errors must equal MongoDB's, including the rings
+//! that are refused, and cell names are stored on disk.
 
 pub mod cells;
 pub mod plane;

@@ -14,7 +14,7 @@ pub enum PlaneShape {
 }
 
 impl PlaneShape {
-    /// Whether a point lies inside; on an edge as MongoDB decides.
+    /// Whether a point is inside; points on an edge as in MongoDB.
     #[must_use]
     pub fn contains(&self, point: Point) -> bool {
         match self {

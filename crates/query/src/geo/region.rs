@@ -1,4 +1,5 @@
-//! What a query asks about: a region that holds or touches a location, or a place to be near to.
+//! The arguments of geospatial queries: a region that contains or intersects a location, or a point
+//! for distances.
 
 use super::plane::PlaneShape;
 use super::shape::{self, Parsed, Stored};
@@ -32,20 +33,20 @@ impl GeoPredicate {
 pub enum Region {
     /// On the plane.
     PlaneShape(PlaneShape),
-    /// On the sphere, all places within an angle of one.
+    /// On the sphere, all points within an angle of a point.
     Cap(UnitVector, f64),
     /// On the sphere.
     Sphere(Box<Geometry>),
 }
 
-/// A question about a region.
+/// A condition on a region.
 #[derive(Debug)]
 pub struct Geo {
-    /// Which one.
+    /// The predicate.
     pub ask: GeoPredicate,
     /// The region.
     pub region: Region,
-    /// What the client wrote, for explain.
+    /// The source, for explain.
     pub source: OwnedVal,
 }
 
@@ -90,7 +91,7 @@ impl Geo {
         };
         let (word, supported) = match ask {
             GeoPredicate::Within => ("$within", area),
-            // A circle is taken, and nothing ever intersects it, as in MongoDB.
+            // A circle is accepted, but nothing intersects it, as in MongoDB.
             GeoPredicate::Intersects => ("$geoIntersect", !matches!(region, Region::PlaneShape(_))),
         };
         if !supported {
@@ -102,7 +103,7 @@ impl Geo {
         Ok(Geo { ask, region, source: OwnedVal::new(value) })
     }
 
-    /// Whether a value is a location that fits.
+    /// Whether a value is a location that satisfies the condition.
     #[must_use]
     pub fn matches(&self, value: Val<'_>) -> bool {
         if !matches!(value, Val::Document(_) | Val::Array(_)) {
@@ -131,10 +132,10 @@ fn point_region(point: Point) -> Region {
     Region::Sphere(Box::new(Geometry::point(sphere::unit_vector(point))))
 }
 
-/// `$near` and `$nearSphere`: documents by their distance from a place.
+/// `$near` and `$nearSphere`: documents by their distance from a point.
 #[derive(Clone, Debug)]
 pub struct Near {
-    /// The place.
+    /// The point.
     pub point: Point,
     /// Whether distances are those on the sphere.
     pub spherical: bool,
@@ -144,7 +145,7 @@ pub struct Near {
     pub min: f64,
     /// The greatest distance.
     pub max: f64,
-    /// What the client wrote, for explain.
+    /// The source, for explain.
     pub source: OwnedVal,
 }
 
@@ -256,7 +257,7 @@ impl Near {
         Ok(())
     }
 
-    /// The distance of a value from the place, in the query's unit; `None` for no location.
+    /// The distance of a value from the point, in the query's unit; `None` if it is not a location.
     #[must_use]
     pub fn distance(&self, value: Val<'_>) -> Option<f64> {
         if !matches!(value, Val::Document(_) | Val::Array(_)) {
@@ -270,26 +271,26 @@ impl Near {
         Some(if self.metres { angle * EARTH_RADIUS_M } else { angle })
     }
 
-    /// Whether a distance is asked for.
+    /// Whether a distance is within the bounds.
     #[must_use]
     pub fn accepts(&self, distance: f64) -> bool {
         self.min <= distance && distance <= self.max
     }
 
-    /// Whether the value is a location at a distance that is asked for.
+    /// Whether the value is a location at a distance within the bounds.
     #[must_use]
     pub fn matches(&self, value: Val<'_>) -> bool {
         self.distance(value).is_some_and(|distance| self.accepts(distance))
     }
 
-    /// The region within a distance of the place.
+    /// The region within a distance of the point.
     #[must_use]
     pub fn within(&self, distance: f64) -> Region {
         if !self.spherical {
             return Region::PlaneShape(PlaneShape::Circle(self.point, distance));
         }
         let angle = if self.metres { distance / EARTH_RADIUS_M } else { distance };
-        // The rounding of the last digits must not lose what lies on the border.
+        // Rounding must not exclude locations on the border.
         Region::Cap(sphere::unit_vector(self.point), angle * (1.0 + 1e-12) + 1e-12)
     }
 }

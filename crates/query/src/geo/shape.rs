@@ -1,4 +1,4 @@
-//! Reading places and shapes: legacy pairs (`[x, y]`, `{x: .., y: ..}`) and GeoJSON.
+//! Reads points and shapes: legacy pairs (`[x, y]`, `{x: .., y: ..}`) and GeoJSON.
 
 use super::sphere::{self, BadRing, Geometry, Line, Polygon, Ring, UnitVector};
 use super::{Point, plane};
@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 50;
 /// A location that a document holds.
 #[derive(Clone, Debug)]
 pub enum Stored {
-    /// A pair, which is a place on the earth too if it can be one; or a GeoJSON point.
+    /// A legacy pair, which is also a point on the earth if it is in range, or a GeoJSON point.
     Point {
         /// The coordinates.
         point: Point,
@@ -60,7 +60,7 @@ impl Stored {
     }
 }
 
-/// Whether a document says that it is GeoJSON: it has a textual `type`.
+/// Whether a document is GeoJSON: its `type` is a string.
 #[must_use]
 pub fn is_geo_json(doc: RawDoc<'_>) -> bool {
     matches!(doc.get("type"), Some(Val::String(_)))
@@ -102,7 +102,7 @@ fn position(value: Val<'_>) -> Result<Point> {
     on_earth(point)
 }
 
-/// Refuses what is no longitude and latitude.
+/// Refuses coordinates that are not a longitude and a latitude.
 pub(super) fn on_earth(point: Point) -> Result<Point> {
     if point.is_on_earth() {
         return Ok(point);
@@ -113,7 +113,7 @@ pub(super) fn on_earth(point: Point) -> Result<Point> {
     )))
 }
 
-/// Whether the direction of rings says which side is inside.
+/// Whether the direction of rings determines the inside.
 fn strict_winding(doc: RawDoc<'_>) -> Result<bool> {
     let Some(crs) = doc.get("crs") else { return Ok(false) };
     let Val::Document(crs) = crs else {
@@ -207,7 +207,7 @@ fn collection(doc: RawDoc<'_>, out: &mut Geometry, depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// The places of a list of positions, without repetitions of the one before.
+/// The points of a list of positions, without consecutive duplicates.
 fn unit_vectors(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
     let Val::Array(array) = coordinates else {
         return Err(Error::bad_value("GeoJSON coordinates must be an array of coordinates"));
@@ -266,7 +266,7 @@ fn polygon(coordinates: Val<'_>, strict: bool) -> Result<Polygon> {
     Ok(polygon)
 }
 
-/// The places of a closed line that does not cross itself, the first not repeated at the end.
+/// The points of a closed line that does not cross itself; the first is not repeated at the end.
 fn closed(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
     let mut places = unit_vectors(coordinates)?;
     let ends = places.first().copied() == places.last().copied() && places.len() > 1;

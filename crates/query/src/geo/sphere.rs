@@ -7,14 +7,14 @@ use std::f64::consts::PI;
 /// A point on the unit sphere.
 pub type UnitVector = [f64; 3];
 
-/// Angles below this are no distance: about a centimetre on the earth.
+/// Angles below this count as zero: about a centimetre on the earth.
 const NOTHING: f64 = 1e-9;
 
-/// Pairs of edges that are compared before a ring counts as right: only rings of very many edges
-/// that all lie side by side have more.
+/// The most pairs of edges that are compared; only rings with very many edges close to each other
+/// have more, and are accepted unchecked.
 const COMPARISONS_MAX: usize = 20_000_000;
 
-/// The place at a longitude and latitude.
+/// The unit vector of a longitude and latitude.
 #[must_use]
 pub fn unit_vector(point: Point) -> UnitVector {
     let (longitude, latitude) = (point.x.to_radians(), point.y.to_radians());
@@ -40,7 +40,7 @@ fn sum(a: UnitVector, b: UnitVector) -> UnitVector {
     [ax + bx, ay + by, az + bz]
 }
 
-/// The same direction with length 1; the x axis for no direction.
+/// The same direction with length 1; the x axis for a zero vector.
 #[must_use]
 pub fn normalise(a: UnitVector) -> UnitVector {
     let length = dot(a, a).sqrt();
@@ -50,7 +50,7 @@ pub fn normalise(a: UnitVector) -> UnitVector {
     a.map(|n| n / length)
 }
 
-/// The angle between two places, exact for small ones, too.
+/// The angle between two points, exact for small angles too.
 #[must_use]
 pub fn angle(a: UnitVector, b: UnitVector) -> f64 {
     let across = cross(a, b);
@@ -67,7 +67,7 @@ fn edge_distance(a: UnitVector, b: UnitVector, p: UnitVector) -> f64 {
     angle(a, p).min(angle(b, p))
 }
 
-/// Whether two edges cross at a place that is inside of both.
+/// Whether two edges cross at an inner point of both.
 fn crosses(a: UnitVector, b: UnitVector, c: UnitVector, d: UnitVector) -> bool {
     let ab = cross(a, b);
     let acb = -dot(ab, c);
@@ -98,7 +98,7 @@ impl Line {
     }
 }
 
-/// A closed line; the last place is joined to the first.
+/// A closed line; the last point is joined to the first.
 #[derive(Clone, Debug)]
 pub struct Ring {
     /// Its places, at least three, each once.
@@ -107,17 +107,17 @@ pub struct Ring {
     cap: Option<(UnitVector, f64)>,
 }
 
-/// Why a closed line is no ring.
+/// Why a closed line is not a valid ring.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BadRing {
-    /// The places with these numbers are the same.
+    /// The points with these indexes are equal.
     Duplicate(usize, usize),
-    /// The edges with these numbers cross.
+    /// The edges with these indexes cross.
     Crossing(usize, usize),
 }
 
 impl Ring {
-    /// A ring with the smaller area inside, whatever its direction was.
+    /// A ring with the smaller area inside, for either direction.
     #[must_use]
     pub fn new(places: Vec<UnitVector>) -> Ring {
         let mut places = places;

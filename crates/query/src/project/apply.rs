@@ -1,4 +1,4 @@
-//! Running a projection: elements are copied as bytes; only what changes is rewritten.
+//! Applies a projection: elements are copied as bytes; only changed elements are rewritten.
 
 use super::Projection;
 use super::tree::{Action, Field, Kind, Slice, Tree};
@@ -11,7 +11,7 @@ use value::{Code, Error, RawDoc, RawVal, Result, Val};
 const DOCUMENT: u8 = 0x03;
 const ARRAY: u8 = 0x04;
 
-/// What stays the same while one document is projected.
+/// The constants of one projected document.
 pub(super) struct Run<'r, 'a> {
     pub(super) kind: Kind,
     pub(super) env: &'r Env<'a>,
@@ -62,8 +62,7 @@ impl<'a> Run<'_, 'a> {
                         *flag = true;
                         left -= 1;
                     }
-                    // Nothing that comes later can matter. (A damaged document that repeats a
-                    // name keeps only the first.)
+                    // Later elements cannot matter. (Of a repeated name only the first is kept.)
                     if left == 0 && self.kind == Kind::Inclusion {
                         break;
                     }
@@ -130,8 +129,8 @@ impl<'a> Run<'_, 'a> {
         Ok(true)
     }
 
-    /// Writes the value of a field whose inner fields are named; its header was written at `mark`.
-    /// False if nothing is left of it.
+    /// Writes the value of a field whose inner fields are named; its header is at `mark`. Returns
+    /// false if nothing remains of it.
     fn inside(
         &self,
         tree: &'a Tree,
@@ -153,7 +152,7 @@ impl<'a> Run<'_, 'a> {
                 out.extend_from_slice(value.bytes);
                 Ok(true)
             }
-            // A plain value gives scope to a document where one is computed.
+            // A plain value is replaced by a document if a field inside it is computed.
             _ if tree.computes => {
                 if let Some(kind) = out.get_mut(mark) {
                     *kind = DOCUMENT;
@@ -223,7 +222,7 @@ impl<'a> Run<'_, 'a> {
         Ok(())
     }
 
-    /// Appends what was not there: computed fields in the order in which they were named.
+    /// Appends computed fields that did not exist, in the order of the specification.
     fn append_new(
         &self,
         tree: &'a Tree,
@@ -254,7 +253,7 @@ impl<'a> Run<'_, 'a> {
     }
 }
 
-/// Writes type and name; gives the place of the type byte.
+/// Writes type and name. Returns the position of the type byte.
 fn header(out: &mut Vec<u8>, kind: u8, name: &str) -> usize {
     let mark = out.len();
     out.push(kind);

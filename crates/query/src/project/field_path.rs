@@ -1,4 +1,4 @@
-//! What a field path of sorts, projections and stages may look like.
+//! Checks of field paths in sorts, projections and stages.
 
 use value::{Code, Error, Result};
 

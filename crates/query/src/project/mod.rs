@@ -15,10 +15,10 @@ use bumpalo::Bump;
 use tree::{Action, Kind, Tree};
 use value::{RawDoc, Result};
 
-/// Whose rules a projection follows.
+/// The syntax of a projection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// `find`: knows `$slice`, `$elemMatch` and the positional `$`.
+    /// `find`: with `$slice`, `$elemMatch` and the positional `$`.
     Find,
     /// `$project`.
     Aggregate,
@@ -41,7 +41,7 @@ impl Projection {
         self.tree.fields.is_empty() && self.kind != Kind::Inclusion
     }
 
-    /// Whether the projection needs the array place that the filter matched.
+    /// Whether the projection needs the array position that the filter matched.
     #[must_use]
     pub fn needs_position(&self) -> bool {
         self.positional

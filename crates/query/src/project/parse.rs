@@ -86,7 +86,7 @@ struct Shaper<'p> {
     mode: Mode,
     tree: Tree,
     kind: Option<Kind>,
-    /// What was said about `_id` alone.
+    /// Whether `_id` is included, if specified.
     id: Option<bool>,
     elem_match: bool,
     slice: bool,
@@ -219,7 +219,7 @@ impl<'p> Shaper<'p> {
     fn plain(&mut self, path: &str, include: bool) -> Result<()> {
         let action = if include { Action::Include } else { Action::Exclude };
         if path == "_id" {
-            // Either kind of projection may say whether it wants the `_id`.
+            // Both kinds of projection may include or exclude `_id`.
             self.id = Some(include);
         } else if include {
             self.include_kind(path)?;
@@ -259,7 +259,7 @@ impl<'p> Shaper<'p> {
                 "Cannot use $elemMatch in this context",
             )),
             ("$meta", mode) if mode == Mode::Find || self.kind == Some(Kind::Exclusion) => {
-                // Says nothing about the other fields.
+                // Does not determine the kind of the projection.
                 let expr = Expr::parse(Val::Document(doc), self.context)?;
                 self.tree.insert(path, Action::Compute(expr), false)
             }
@@ -316,12 +316,12 @@ impl<'p> Shaper<'p> {
 
     fn finish(mut self) -> Projection {
         let kind = self.kind.unwrap_or(match self.id {
-            // A slice beside it keeps what nobody names.
+            // With a `$slice` the other fields are kept.
             _ if self.elem_match && !self.slice => Kind::Inclusion,
             Some(true) => Kind::Inclusion,
             _ => Kind::Exclusion,
         });
-        // An inclusion keeps the `_id` unless something else was said about it.
+        // An inclusion keeps `_id` unless it is excluded.
         let names_id = self.tree.fields.iter().any(|field| &*field.name == "_id");
         if kind == Kind::Inclusion && !names_id {
             let _ = self.tree.insert("_id", Action::Include, false);

@@ -35,12 +35,12 @@ pub(super) enum Action {
 pub(super) enum Slice {
     /// The first ones, or the last ones if negative.
     Count(i64),
-    /// From a place, counted from the end if negative, so many.
+    /// A start, counted from the end if negative, and a count.
     Range(i64, i64),
 }
 
 impl Slice {
-    /// The places that are kept of an array of this length: from, to.
+    /// The range of kept elements in an array of this length.
     pub(super) fn bounds(self, length: usize) -> (usize, usize) {
         let clamp = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(length);
         match self {
@@ -61,7 +61,7 @@ impl Slice {
 pub(super) struct Field {
     pub(super) name: Box<str>,
     pub(super) action: Action,
-    /// On the way to the positional `$`: the first array here keeps one element.
+    /// On the path of the positional `$`: the first array here keeps one element.
     pub(super) positional: bool,
 }
 
@@ -69,18 +69,18 @@ pub(super) struct Field {
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) fields: Vec<Field>,
-    /// Whether a value is computed somewhere below, so that documents come into being for it.
+    /// Whether a value is computed below, so that missing documents are created.
     pub(super) computes: bool,
 }
 
 impl Tree {
-    /// The field of this name and its place.
+    /// The field of this name and its position.
     #[inline]
     pub(super) fn find(&self, name: &[u8]) -> Option<(usize, &Field)> {
         self.fields.iter().enumerate().find(|(_, field)| field.name.as_bytes() == name)
     }
 
-    /// Puts an action at a dotted path.
+    /// Inserts an action at a dotted path.
     pub(super) fn insert(&mut self, path: &str, action: Action, positional: bool) -> Result<()> {
         let computes = matches!(action, Action::Compute(_));
         let mut tree = self;

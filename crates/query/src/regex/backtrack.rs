@@ -1,5 +1,4 @@
-//! Runs the programs of patterns with look-around or back references, by trying alternatives and
-//! coming back.
+//! Runs programs of patterns with look-around or back references by backtracking.
 //!
 //! Such a search can take time that grows with the square of the text or worse. Its steps are
 //! counted: it ends when its operation ends, and with an error when it takes too many.
@@ -10,32 +9,32 @@ use crate::interrupt;
 use fancy_regex::Assertion;
 use value::{Code, Error, Result};
 
-/// How often one search may come back to an alternative, from one position of the text.
+/// The most backtracks of one search from one position of the text.
 const BACKTRACKS_MAX: usize = 1_000_000;
 
 /// Alternatives that are remembered at once, of 24 bytes each.
 const STACK_MAX: usize = 2_000_000;
 
-/// Steps of one search: some, and so many for each byte of its text.
+/// The most steps of one search: a constant, and a number for each byte of the text.
 const STEPS_MAX: u64 = 50_000_000;
 const STEPS_PER_BYTE_MAX: u64 = 200;
 
-/// Steps between two looks whether to stop.
+/// Steps between two checks for interruption.
 const STEPS_BETWEEN_CHECKS: u64 = 1024;
 
 /// A slot that holds nothing.
 const NOTHING: usize = usize::MAX;
 
-/// What is done when a try fails, the newest first.
+/// What to undo when an alternative fails, newest first.
 #[derive(Clone, Copy)]
 enum Undo {
-    /// Goes on at a place of the program and the text.
+    /// Continues at a position of the program and the text.
     Resume { pc: usize, at: usize },
-    /// Gives a slot its value back.
+    /// Restores the value of a slot.
     Restore { slot: usize, value: usize },
-    /// Gives back one character of a run that ends at `at` and began not before `from`.
+    /// Shortens by one character a run that ends at `at` and began at or after `from`.
     Shorten { pc: usize, from: usize, at: usize },
-    /// Takes one more character into a run, at most so many.
+    /// Lengthens a run by one character, up to a limit.
     Lengthen { pc: usize, at: usize, left: usize },
 }
 
@@ -106,7 +105,7 @@ fn char_before(text: &str, at: usize) -> Option<char> {
 struct Search<'p, 't> {
     program: &'p Program,
     text: &'t str,
-    /// Where the search began.
+    /// The start of the search.
     start: usize,
     slots: Vec<usize>,
     stack: Vec<Undo>,
@@ -168,7 +167,7 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// Runs an instruction: where to go on, or nothing when it fails.
+    /// Runs an instruction. Returns where to continue, or `None` if it fails.
     fn execute(
         &mut self,
         instruction: &Instruction,
@@ -232,7 +231,8 @@ impl Search<'_, '_> {
                 Some((if leaves { *end } else { pc + 1 }, at))
             }
             Instruction::Begin(slot) => {
-                // The height is that before the slot is set, whose old value is needed again.
+                // The height is taken before the slot is set, because its old value is needed
+                // again.
                 self.set(*slot, 0);
                 let height = self.stack.len();
                 if let Some(place) = self.slots.get_mut(*slot) {
@@ -245,7 +245,7 @@ impl Search<'_, '_> {
                 Some((pc + 1, at))
             }
             Instruction::CutAndFail(slot) => {
-                // The tries of the body go, and the one that goes on behind it; slots come back.
+                // Discards the alternatives of the body and the one after it; slots are restored.
                 self.cut(self.slot(*slot));
                 None
             }
@@ -262,7 +262,7 @@ impl Search<'_, '_> {
         })
     }
 
-    /// The newest alternative that is left.
+    /// The newest remaining alternative.
     fn resume(&mut self) -> Option<(usize, usize)> {
         while let Some(undo) = self.stack.pop() {
             match undo {
@@ -334,7 +334,7 @@ impl Search<'_, '_> {
         self.slots.get(slot).copied().unwrap_or(NOTHING)
     }
 
-    /// Sets a slot; its old value comes back when the try fails.
+    /// Sets a slot; its old value is restored if the alternative fails.
     fn set(&mut self, slot: usize, value: usize) {
         if let Some(place) = self.slots.get_mut(slot) {
             let before = std::mem::replace(place, value);
@@ -342,7 +342,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Forgets the alternatives above a height, and keeps what gives slots their values back.
+    /// Discards the alternatives above a height, but keeps the entries that restore slots.
     fn cut(&mut self, height: usize) {
         let mut kept = height;
         for at in height..self.stack.len() {
@@ -385,7 +385,7 @@ fn is_word(character: char, unicode: bool) -> bool {
         || if unicode { character.is_alphanumeric() } else { character.is_ascii_alphanumeric() }
 }
 
-/// Where a part of the text ends that stands at a position once more.
+/// The end of a repetition of `part` at a position of the text.
 fn repeated(text: &str, at: usize, part: &str, folded: bool) -> Option<usize> {
     if !folded {
         return text.get(at..)?.starts_with(part).then(|| at + part.len());

@@ -1,9 +1,10 @@
 //! Regular expressions as MongoDB has them: PCRE's language, run in linear time where that is
 //! possible and with a step limit where it is not (look-around, back references).
 //!
-//! `translate` turns PCRE's spelling into that of the `regex` crate; this file compiles the
-//! result and runs it. `program` and `backtrack` are the engine for what is not linear. Translated by hand, because a binding to PCRE would be C code that runs patterns
-//! of clients without a bound on time.
+//! `translate` converts PCRE's syntax into that of the `regex` crate; this file compiles and runs
+//! the result. `program` and `backtrack` are the engine for patterns that are not linear. Our own
+//! translation, because a binding to PCRE would be C code that runs patterns of clients without a
+//! bound on time.
 
 mod backtrack;
 mod program;
@@ -46,10 +47,10 @@ enum Program {
 /// A pattern with look-around or back references.
 #[derive(Clone)]
 enum Backtracking {
-    /// Its steps are counted, and it ends with its operation.
+    /// Its steps are counted, and it stops with its operation.
     Counted(program::Program),
-    /// It has parts that only the `fancy-regex` crate knows, which cannot be stopped; it gives up
-    /// after `BACKTRACK_MAX` tries.
+    /// It has parts that only the `fancy-regex` crate supports, which cannot be interrupted; it
+    /// fails after `BACKTRACK_MAX` backtracks.
     Foreign(fancy_regex::Regex),
 }
 
@@ -285,7 +286,7 @@ fn literal_prefix(pattern: &str, multiline: bool) -> (Option<Box<str>>, bool) {
             _ => return (None, false),
         },
     };
-    // An alternative may lack the anchor; a precise answer is not worth a parser.
+    // An alternative may lack the anchor; an exact answer would need a parser.
     if pattern.contains('|') {
         return (None, false);
     }
@@ -302,7 +303,7 @@ fn literal_prefix(pattern: &str, multiline: bool) -> (Option<Box<str>>, bool) {
                 }
             },
             '.' if characters.peek() == Some(&'*') && characters.clone().count() == 1 => {
-                // `.*` at the very end asks for nothing more.
+                // `.*` at the end does not restrict the match.
                 break;
             }
             '^' | '$' | '.' | '[' | '(' | ')' | '*' | '+' | '?' | '{' => {

@@ -21,19 +21,19 @@ pub(super) enum Instruction {
         most: usize,
         greedy: bool,
     },
-    /// Goes on at the first place, later at the second.
+    /// Continues at the first position, on failure at the second.
     Split(usize, usize),
     Jump(usize),
-    /// Keeps the position in a slot.
+    /// Saves the position in a slot.
     Save(usize),
-    /// Goes on at the position of a slot.
+    /// Continues at the position in a slot.
     Return(usize),
     Assert(Assertion),
     /// The text of a group; whether upper and lower case are the same.
     Reference(usize, bool),
     /// Sets a counter to zero.
     Reset(usize),
-    /// Raises a counter.
+    /// Increments a counter.
     Count(usize),
     /// The head of a loop, whose body follows.
     Loop {
@@ -51,20 +51,20 @@ pub(super) enum Instruction {
         least: usize,
         end: usize,
     },
-    /// Keeps in a slot what could be tried otherwise, to forget it later.
+    /// Saves the number of alternatives in a slot, to discard later ones.
     Begin(usize),
-    /// Forgets what could be tried otherwise since `Begin`.
+    /// Discards the alternatives since `Begin`.
     Cut(usize),
-    /// Forgets it, with the one before, and fails.
+    /// Discards them and the one before, and fails.
     CutAndFail(usize),
-    /// Goes back so many characters.
+    /// Goes back a number of characters.
     Back(usize),
     /// The position where the search began.
     AtSearchStart,
     Match,
 }
 
-/// What one character may be.
+/// A set of characters.
 #[derive(Clone, Debug)]
 pub(super) enum Set {
     Char(char),
@@ -282,7 +282,7 @@ impl Compiler {
         Some(())
     }
 
-    /// What stands in a look-around. Behind, every alternative has a length of its own.
+    /// The body of a look-around. In a look-behind each alternative has its own length.
     fn looked(&mut self, inner: &Expr, behind: bool) -> Option<()> {
         if !behind {
             return self.compile(inner);

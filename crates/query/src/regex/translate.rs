@@ -1,12 +1,12 @@
-//! From PCRE's spelling to the `regex` crate's: ASCII meanings of `\w`, `\d`, `\s` and `\b`,
-//! literal braces and brackets, `\Q..\E`, and white space in extended patterns.
+//! Converts PCRE's syntax to that of the `regex` crate: ASCII meanings of `\w`, `\d`, `\s` and
+//! `\b`, literal braces and brackets, `\Q..\E`, and white space in extended patterns.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// A translated pattern. `$` is kept apart, as its meaning depends on the engine that runs it.
 pub(super) struct Translation {
-    /// Pieces between which a `$` stands.
+    /// The parts between the `$`s.
     pieces: Vec<String>,
     /// Whether there is a `$` at all.
     pub(super) has_dollar: bool,
@@ -14,7 +14,8 @@ pub(super) struct Translation {
     pub(super) needs_backtracking: bool,
     /// Whether letters of all alphabets make words.
     pub(super) unicode: bool,
-    /// Why PCRE would refuse the pattern, where the engines would not or say it otherwise.
+    /// The reason for which PCRE refuses the pattern, if the engines accept it or have another
+    /// message.
     pub(super) refused: Option<&'static str>,
 }
 
@@ -44,13 +45,13 @@ pub(super) fn translate(pattern: &str, extended: bool) -> Translation {
     Translation { has_dollar: pieces.len() > 1, pieces, needs_backtracking, unicode, refused }
 }
 
-/// How many groups a pattern has, roughly: decides whether `\12` is a reference or octal.
+/// The approximate number of groups; decides whether `\12` is a reference or octal.
 fn count_groups(pattern: &str) -> usize {
     let opening = pattern.matches('(').count();
     opening.saturating_sub(pattern.matches("(?").count() + pattern.matches("\\(").count())
 }
 
-/// Drops the verbs at the start; the second answer is whether one asked for Unicode classes.
+/// Removes the verbs at the start. The second result is whether one enables Unicode classes.
 fn strip_verbs(mut pattern: &str) -> (&str, bool) {
     let mut unicode = false;
     while let Some((verb, rest)) = ["(*UTF8)", "(*UTF)", "(*UCP)"]
@@ -63,10 +64,10 @@ fn strip_verbs(mut pattern: &str) -> (&str, bool) {
     (pattern, unicode)
 }
 
-/// What stands in front of a quantifier.
+/// What precedes a quantifier.
 #[derive(Clone, Copy, PartialEq)]
 enum QuantifierTarget {
-    /// Something that can be repeated, or the engine will complain.
+    /// Something that can be repeated; otherwise the engine reports an error.
     Item,
     /// A quantifier, which `?` makes lazy and `+` possessive.
     Quantifier,
@@ -79,7 +80,7 @@ struct Translator<'p> {
     out: String,
     pieces: Vec<String>,
     extended: bool,
-    /// `\w`, `\d`, `\s` and `\b` know all of Unicode.
+    /// `\w`, `\d`, `\s` and `\b` use Unicode.
     unicode: bool,
     groups: usize,
     needs_backtracking: bool,
@@ -159,7 +160,7 @@ impl Translator<'_> {
         self.refuse_if(to < from, "numbers out of order in {} quantifier");
     }
 
-    /// What stands before a closing character, which is read, too.
+    /// The text up to a closing character, which is consumed.
     fn until(&mut self, end: char) -> String {
         let mut text = String::new();
         for character in self.characters.by_ref() {
@@ -171,7 +172,8 @@ impl Translator<'_> {
         text
     }
 
-    /// After `(`: what the linear engine does not know, or spells otherwise. False for a comment.
+    /// After `(`: syntax that the linear engine does not support or writes differently. Returns
+    /// false for a comment.
     fn group(&mut self) -> bool {
         let mut ahead = self.characters.clone();
         if ahead.next() != Some('?') {
@@ -248,7 +250,7 @@ impl Translator<'_> {
             'N' => self.out.push_str(r"[^\n]"),
             'X' => self.out.push_str(r"(?:\r\n|\P{M}\p{M}*|\p{M}+)"),
             'b' => self.out.push_str(r"(?-u:\b)"),
-            // The `regex` crate refuses an ASCII-only `\B`, which may stand inside a character.
+            // The `regex` crate refuses an ASCII-only `\B`, which may match inside a character.
             'B' => self.out.push_str(r"\B"),
             'e' => self.out.push_str(r"\x1B"),
             'Z' => {
@@ -268,7 +270,7 @@ impl Translator<'_> {
                 self.out.push(character);
             }
             'p' | 'P' => {
-                // Properties do not care for the option `i`.
+                // Properties ignore the option `i`.
                 self.out.push_str("(?-i:");
                 self.braced(character);
                 self.out.push(')');
@@ -281,7 +283,7 @@ impl Translator<'_> {
                 self.out.push('\\');
                 self.out.push(character);
             }
-            // Letters without a meaning mean themselves.
+            // Letters without a special meaning are literal.
             character if character.is_ascii_alphanumeric() => self.out.push(character),
             character => self.literal(character),
         }
@@ -340,7 +342,7 @@ impl Translator<'_> {
         let number: usize = digits.parse().unwrap_or(usize::MAX);
         if number < 10 || number <= self.groups {
             self.needs_backtracking = true;
-            // Braces keep a digit that follows from becoming part of the number.
+            // The group keeps a following digit from becoming part of the number.
             self.out.push_str(&format!(r"(?:\{number})"));
             return;
         }
@@ -532,7 +534,7 @@ impl Translator<'_> {
 const HORIZONTAL: &str = r"\ \t\u{A0}\u{1680}\u{180E}\u{2000}-\u{200A}\u{202F}\u{205F}\u{3000}";
 /// Vertical white space, as the content of a class.
 const VERTICAL: &str = r"\n\x0B\x0C\r\u{85}\u{2028}\u{2029}";
-/// Names that may stand between `[:` and `:]`.
+/// Names that are allowed between `[:` and `:]`.
 const POSIX: &[&str] = &[
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
     "space", "upper", "word", "xdigit",

@@ -15,11 +15,11 @@ struct Row {
     stems: Option<Algorithm>,
 }
 
-/// All languages; their place is their number.
+/// All languages; the position of a language is its number.
 static LANGUAGES: &[Row] = &[
     Row { name: "none", code: "none", stems: None },
     Row { name: "danish", code: "da", stems: Some(Algorithm::Danish) },
-    // The algorithm that MongoDB has; Snowball 3 gave the name to another one.
+    // The algorithm of MongoDB; in Snowball 3 the name means another one.
     Row { name: "dutch", code: "nl", stems: Some(Algorithm::DutchPorter) },
     Row { name: "english", code: "en", stems: Some(Algorithm::English) },
     Row { name: "finnish", code: "fi", stems: Some(Algorithm::Finnish) },
@@ -77,7 +77,7 @@ impl Language {
         self.name() == "english"
     }
 
-    /// Whether a word in lower case says too little to be searched for.
+    /// Whether a lower-case word is a stop word.
     #[must_use]
     pub fn is_stop_word(self, word: &str) -> bool {
         static LISTS: OnceLock<Vec<HashSet<&'static str>>> = OnceLock::new();

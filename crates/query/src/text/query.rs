@@ -1,4 +1,4 @@
-//! `$text`: words, phrases and what must not be there, and the test of a document.
+//! `$text`: words, phrases and negations, and the test of a document.
 
 use super::Language;
 use super::spec::TextSpec;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// What a client wrote behind `$text`, and what it means for an index once that is known.
+/// The argument of `$text`, and its terms for an index once that is known.
 #[derive(Debug)]
 pub struct TextQuery {
     /// The words.
@@ -34,13 +34,13 @@ struct IndexSearch {
 pub struct Search {
     /// Terms as the index has them.
     pub terms: BTreeSet<String>,
-    /// Terms with the case and marks that matter; one must be there.
+    /// Terms with significant case and diacritics; at least one must occur.
     exact: BTreeSet<String>,
-    /// Terms that must not be there.
+    /// Terms that must not occur.
     pub negated: BTreeSet<String>,
-    /// Texts that must all be there.
+    /// Texts that must all occur.
     pub phrases: Vec<String>,
-    /// Texts that must not be there.
+    /// Texts that must not occur.
     pub negated_phrases: Vec<String>,
     folded_phrases: Vec<String>,
     folded_negated_phrases: Vec<String>,
@@ -110,7 +110,7 @@ impl TextQuery {
         Sensitivity { case: self.case_sensitive, diacritics: self.diacritic_sensitive }
     }
 
-    /// Says in which index is searched; the first one counts.
+    /// Sets the index of the search; only the first call has an effect.
     pub fn bind(&self, spec: &Arc<TextSpec>) -> &Search {
         let bound = self.bound.get_or_init(|| {
             let language = self.language.unwrap_or(spec.default_language());
@@ -129,7 +129,7 @@ impl TextQuery {
         self.language.or(bound).map_or("english", Language::name)
     }
 
-    /// Whether a document has one of the terms and all that else is asked for.
+    /// Whether a document has one of the terms and satisfies all other conditions.
     ///
     /// # Errors
     /// `IndexNotFound` when the search was not bound to an index.
@@ -181,14 +181,14 @@ pub fn no_index() -> Error {
 }
 
 impl Search {
-    /// Reads what a client wrote: words, phrases in quotes, and a hyphen before what must not be
-    /// there, which holds up to the next blank.
+    /// Parses a search: words, phrases in quotes, and negations by a hyphen, which apply up to the
+    /// next space.
     fn new(text: &str, language: Language, sensitivity: Sensitivity) -> Search {
         let mut out = Search::default();
         let terms = Terms::new(language);
         let is_text = |c: char| !c.is_whitespace() && c != '-' && c != '"';
         let (mut after_blank, mut negated) = (true, false);
-        // Where the phrase begins that is open.
+        // The start of the open phrase.
         let mut phrase: Option<usize> = None;
         let mut at = 0;
         while let Some(rest) = text.get(at..)

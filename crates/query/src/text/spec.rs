@@ -1,5 +1,5 @@
-//! What a text index says about documents: which fields count how much, in which language; and
-//! the score that a document has for each of its words.
+//! The specification of a text index: the weights and languages of fields, and the score of a
+//! document for each of its terms.
 
 use super::Language;
 use super::token::{Sensitivity, Terms};
@@ -57,7 +57,7 @@ impl TextSpec {
         self.default_language
     }
 
-    /// The texts of a document that count.
+    /// The indexed texts of a document.
     pub(super) fn pieces<'d>(&self, doc: RawDoc<'d>) -> Result<Vec<TextPart<'d>>> {
         let mut out = Vec::new();
         self.walk(doc, "", self.default_language, 0, &mut out)?;
@@ -112,7 +112,7 @@ impl TextSpec {
         Ok(())
     }
 
-    /// The language that a document says it is in.
+    /// The language that a document declares.
     fn language_of(&self, doc: RawDoc<'_>, outer: Language) -> Result<Language> {
         match doc.get(&self.language_override) {
             None => Ok(outer),
@@ -144,8 +144,8 @@ impl TextSpec {
     }
 }
 
-/// Adds the scores of one text: a word counts more the larger its share of the text, each
-/// repetition half as much as the one before, and the only word of a text a little more.
+/// Adds the scores of one text. A word scores higher the larger its share of the text; each
+/// repetition counts half of the previous one; the only word of a text gets a small bonus.
 fn score(piece: &TextPart<'_>, terms: &Terms, scores: &mut HashMap<String, f64>) {
     struct Count {
         count: f64,

@@ -1,4 +1,4 @@
-//! Cutting text into words, and bringing words into the form in which they are compared.
+//! Splits text into words, and normalises words for comparison.
 
 use super::Language;
 use frostem::Stemmer;
@@ -14,7 +14,7 @@ pub(super) struct Sensitivity {
     pub(super) diacritics: bool,
 }
 
-/// The words of a text, as they stand there.
+/// The words of a text, unchanged.
 pub(super) fn words(text: &str, language: Language) -> impl Iterator<Item = &str> {
     let apostrophe = language.joins_by_apostrophe();
     let inside = move |c: char| {
@@ -49,7 +49,7 @@ impl Terms {
         Terms { language, stemmer: language.stemmer() }
     }
 
-    /// The term that a word stands for; `None` for a stop word.
+    /// The term of a word; `None` for a stop word.
     pub(super) fn of_word(&self, word: &str, sensitivity: Sensitivity) -> Option<String> {
         let lower = word.to_lowercase();
         if self.language.is_stop_word(&lower) {
@@ -73,7 +73,7 @@ impl Terms {
     }
 }
 
-/// A mark that stands alone: it counts as little as one on a letter.
+/// A diacritic that is a separate character; it is ignored like one on a letter.
 fn is_lone_mark(c: char) -> bool {
     matches!(c, '^' | '`' | '\u{A8}' | '\u{AF}' | '\u{B4}' | '\u{B7}' | '\u{B8}')
 }
@@ -86,7 +86,7 @@ fn strip(text: &str) -> String {
     text.nfd().filter(|c| !is_combining_mark(*c) && !is_lone_mark(*c)).nfc().collect()
 }
 
-/// A text in the form in which phrases are looked for in it.
+/// A text in the form in which phrases are searched.
 pub(super) fn fold(text: &str, sensitivity: Sensitivity) -> String {
     let text = if sensitivity.case { text.to_owned() } else { text.to_lowercase() };
     if sensitivity.diacritics { text } else { strip(&text) }

@@ -28,7 +28,7 @@ enum Order {
 }
 
 impl Push {
-    /// Whether it puts its values at the end and nothing else.
+    /// Whether it only appends its values.
     pub(super) fn appends(&self) -> bool {
         self.slice.is_none() && self.sort.is_none() && self.position.is_none()
     }
@@ -99,7 +99,7 @@ impl Push {
             })?),
         };
         if self.slice.is_none() && self.position.is_none() && self.sort.is_none() {
-            // The usual case: the old elements go over in one copy.
+            // The usual case: the old elements are copied at once.
             let count = array.map_or(0, |array| array.count());
             let token = out.open(name, true);
             if let Some(array) = array {
@@ -307,18 +307,18 @@ pub(super) fn pop(
 /// Which elements `$pull` and `$pullAll` remove.
 #[derive(Debug)]
 pub(super) enum Pull {
-    /// Those that equal one of these.
+    /// Elements that equal one of these values.
     Any(Vec<OwnedVal>),
     /// Documents that match a filter.
     Documents(Filter),
-    /// Values that fulfil a condition: the filter sees them in a field of this name.
+    /// Values that satisfy a condition; the filter gets them in the field `VALUE`.
     Values(Filter),
 }
 
-/// The field in which a condition on values sees them.
+/// The field in which a filter gets the value.
 const VALUE: &str = "value";
 
-/// Operators that stand on the value side of a filter: `{$pull: {a: {$gte: 3}}}`.
+/// Operators that apply to the value itself: `{$pull: {a: {$gte: 3}}}`.
 static VALUE_OPERATORS: &[&str] = &[
     "$all",
     "$bitsAllClear",

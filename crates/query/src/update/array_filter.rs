@@ -1,4 +1,4 @@
-//! `arrayFilters`: which elements `$[name]` means.
+//! `arrayFilters`: the elements that `$[name]` selects.
 
 use super::modifier::{show_update, wrap};
 use crate::ParseContext;

@@ -49,9 +49,9 @@ pub(super) enum Modifier {
     Min(OwnedVal),
     Max(OwnedVal),
     Bits(Vec<(Bits, OwnedVal)>),
-    /// Takes the value of the rename of this number.
+    /// Receives the value of this rename.
     RenameTo(usize),
-    /// Gives its value to the rename of this number.
+    /// Is the source of this rename.
     RenameFrom(usize),
     Push(Push),
     AddToSet(Vec<OwnedVal>),
@@ -70,10 +70,10 @@ pub(super) enum Bits {
     Xor,
 }
 
-/// What a modifier knows about the document and the path that it changes.
+/// The document and the path that a modifier changes.
 pub(super) struct ModifierContext<'d> {
     pub(super) doc: RawDoc<'d>,
-    /// The path, array places as numbers.
+    /// The path, with array positions as numbers.
     pub(super) path: String,
     /// Whether an upsert inserts.
     pub(super) inserting: bool,
@@ -81,10 +81,10 @@ pub(super) struct ModifierContext<'d> {
     pub(super) in_array: bool,
     /// The values that are renamed, by rename.
     pub(super) renamed: Vec<Option<RawVal<'d>>>,
-    /// What decides over text when values are compared.
+    /// The collation of comparisons.
     pub(super) collation: Option<&'d Collation>,
-    /// Whether something counts as a change though its bytes stay the same: MongoDB does not
-    /// compare arrays that it sorted or cut, nor numbers that equal nothing.
+    /// Whether the update counts as a change although the bytes are the same: MongoDB does not
+    /// compare arrays that it sorted or truncated, nor NaN.
     pub(super) touched: Cell<bool>,
 }
 
@@ -192,7 +192,7 @@ impl Builder<'_> {
             Modifier::AddToSet(values) => {
                 1 + values.iter().map(|v| nesting(v.get())).max().unwrap_or(0)
             }
-            // What a rename moves is not known before.
+            // The value of a rename is not known in advance.
             Modifier::RenameTo(_) => value::limits::DEPTH_MAX,
             _ => 0,
         };
@@ -250,7 +250,7 @@ impl Builder<'_> {
     }
 }
 
-/// Refuses paths that are deeper than any document: they would be walked step by step.
+/// Refuses paths that are longer than any document is deep.
 pub(super) fn check_path_length(path: &str) -> Result<()> {
     if path.split('.').count() > 2 * value::limits::DEPTH_MAX {
         return Err(Error::new(Code::OVERFLOW, "the path has more parts than a document can have"));

@@ -1,4 +1,4 @@
-//! `$rename`: where the value comes from and goes to, both ways outside of arrays.
+//! `$rename`: source and target of the value, both outside arrays.
 
 use crate::show::show;
 use value::{Code, Error, RawDoc, RawVal, Result};
@@ -24,7 +24,7 @@ impl Rename {
     }
 }
 
-/// The value at one end of a rename. Places in arrays are found, and then refused.
+/// The value at one end of a rename. Positions in arrays are found and then refused.
 fn walk_documents<'d>(
     doc: RawDoc<'d>,
     path: &str,
@@ -74,7 +74,7 @@ fn walk_documents<'d>(
     Ok(None)
 }
 
-/// The value, unless the way to it led through an array.
+/// The value, unless its path contains an array.
 fn refuse_array<'d>(
     doc: RawDoc<'d>,
     path: &str,

@@ -16,9 +16,9 @@ use std::cell::Cell;
 use value::shape::Shape;
 use value::{DocBuf, RawDoc, RawVal, Result, Writer, limits};
 
-/// So many documents go the common way before a patch is prepared.
+/// The number of documents that take the general path before a patch is prepared.
 const WITHOUT_PATCH: u32 = 2;
-/// An update of more fields than this is no patch.
+/// An update of more fields is not applied as a patch.
 const FIELDS_MAX: usize = 8;
 
 /// An update and what was learned from the documents that it was applied to.
@@ -82,7 +82,7 @@ struct Patch<'u> {
     written: Vec<u8>,
 }
 
-/// What a patch made of a document.
+/// The result of a patch.
 enum Patched {
     /// Nothing changes.
     Same,
@@ -117,8 +117,8 @@ impl<'u> Patch<'u> {
         Some(Patch { modifiers, fields, shape, written: Vec::new() })
     }
 
-    /// The document after the update; nothing where the update does not fit over the old values, or
-    /// is refused.
+    /// The document after the update; `None` if the new values do not fit in place of the old ones,
+    /// or the update is refused.
     fn apply(&mut self, doc: RawDoc<'_>) -> Option<Patched> {
         if doc.first().is_none_or(|(name, _)| name != "_id") {
             return None;

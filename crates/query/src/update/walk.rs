@@ -1,4 +1,5 @@
-//! Rewriting a document along the tree of an update: what lies on no path is copied as bytes.
+//! Rewrites a document along the tree of an update; everything outside its paths is copied as
+//! bytes.
 
 use super::modifier::{Modifier, ModifierContext, Modifiers};
 use super::tree::{Tree, part_order};
@@ -8,7 +9,7 @@ use std::cell::Cell;
 use value::raw::same_name;
 use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
 
-/// Most nulls that an array is filled up with for a place beyond its end.
+/// The most nulls that are added to an array for a position beyond its end.
 const BACKFILL_MAX: usize = 1_500_000;
 
 /// Subtrees that meet at one place: several where `$`, `$[]` and `$[name]` choose the same element.
@@ -64,7 +65,7 @@ type Branches<'u> = &'u Vec<(Box<str>, Tree)>;
 type Children<'u> = SmallVec<[(std::borrow::Cow<'u, str>, Trees<'u>); 4]>;
 
 impl<'u, 'd> Walk<'u, 'd> {
-    /// Puts the children of several nodes together, `$` replaced by the matched place.
+    /// Merges the children of several nodes; `$` is replaced by the matched position.
     fn resolve(&self, nodes: &[Branches<'u>]) -> Result<Children<'u>> {
         let mut children: Children<'u> = SmallVec::new();
         let plain = nodes.len() == 1;
@@ -101,7 +102,7 @@ impl<'u, 'd> Walk<'u, 'd> {
         let mut done: SmallVec<[bool; 16]> = SmallVec::from_elem(false, children.len());
         let mut left = children.len();
         let mut elements = doc.iter();
-        // What comes between changes goes over in one copy.
+        // Elements between changes are copied at once.
         let mut same = elements.rest();
         while left > 0 {
             let before = elements.rest().len();
@@ -168,7 +169,7 @@ impl<'u, 'd> Walk<'u, 'd> {
         )
     }
 
-    /// Goes on below a place.
+    /// Continues below a position.
     fn inner(
         &mut self,
         name: &str,
@@ -227,7 +228,7 @@ impl<'u, 'd> Walk<'u, 'd> {
         Ok(())
     }
 
-    /// Array places by number.
+    /// Array elements by index.
     fn elements_by_index(
         &mut self,
         name: &str,

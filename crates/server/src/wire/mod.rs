@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 use value::{DocBuf, Error, RawDoc, limits, validate};
 
-/// Bytes that are no message: the connection is closed, and nothing else happens.
+/// An invalid message, after which the connection is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProtocolError(pub(crate) Cow<'static, str>);
 
@@ -33,9 +33,9 @@ impl fmt::Display for ProtocolError {
 /// Why a message is not a command.
 #[derive(Debug)]
 pub(crate) enum Rejected {
-    /// Nothing after these bytes can be trusted: close.
+    /// The rest of the stream cannot be trusted; the connection is closed.
     Protocol(ProtocolError),
-    /// The frame is whole, what it holds is wrong: answer with this error.
+    /// The frame is valid but its content is not; the reply is this error.
     Command(Error),
 }
 
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is known of the documents in a message.
+/// Whether the documents of a message were validated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// Nothing: they are validated where they are read.

@@ -1,7 +1,7 @@
-//! `OP_COMPRESSED`: another message inside, made small by snappy, zlib or zstd.
+//! `OP_COMPRESSED`: another message, compressed with snappy, zlib or zstd.
 //!
-//! A client says how large the inside is; that size is checked against the limit before anything
-//! is unpacked, unpacking never writes beyond it, and must end exactly there.
+//! The message states its decompressed size. That size is checked against the limit before
+//! decompression, which never writes beyond it and must produce exactly that size.
 
 use super::header::{HEADER_BYTES, Header, OP_COMPRESSED, length_number};
 use super::{ProtocolError, Reader};
@@ -12,10 +12,10 @@ use value::limits::MESSAGE_BYTES_MAX;
 const PREFIX_BYTES: usize = HEADER_BYTES + 4 + 4 + 1;
 const ZSTD_LEVEL: i32 = 3;
 
-/// How the inside of a message is packed.
+/// The compression of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compressor {
-    /// Not at all.
+    /// No compression.
     None,
     Snappy,
     Zlib,
@@ -43,14 +43,14 @@ impl Compressor {
     }
 }
 
-/// The size that a whole compressed message says it has inside; `unpack` checks it.
+/// The decompressed size that a compressed message states; `unpack` checks it.
 pub(crate) fn claimed_bytes(message: &[u8]) -> usize {
     let number = message.get(HEADER_BYTES + 4..).and_then(<[u8]>::first_chunk::<4>);
     let claimed = number.map_or(0, |bytes| i32::from_le_bytes(*bytes));
     usize::try_from(claimed).map_or(0, |claimed| claimed.min(MESSAGE_BYTES_MAX))
 }
 
-/// Unpacks a whole message, header included, into `unpacked`, as if it had come so.
+/// Decompresses a whole message, with its header, into `unpacked`.
 pub(crate) fn unpack(
     header: Header,
     message: &[u8],
@@ -84,7 +84,7 @@ pub(crate) fn unpack(
     Ok((inner, compressor))
 }
 
-/// What a connection keeps for packing replies, made at its first compressed message.
+/// The compressors of a connection, created at its first compressed message.
 #[derive(Default)]
 pub(crate) struct Packer {
     packed: Vec<u8>,
@@ -94,14 +94,14 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    /// Gives back memory that only a large reply needed.
+    /// Frees memory that only a large reply needed.
     pub(crate) fn shrink(&mut self, keep_bytes: usize) {
         if self.packed.capacity() > keep_bytes {
             self.packed = Vec::new();
         }
     }
 
-    /// Packs a whole reply, header included; gives what to send instead.
+    /// Compresses a whole reply with its header. Returns the message to send.
     pub(crate) fn pack(&mut self, reply: &[u8], compressor: Compressor) -> Option<&[u8]> {
         let header = Header::parse(reply).ok()??;
         let content = reply.get(HEADER_BYTES..)?;
@@ -154,7 +154,7 @@ impl Packer {
     }
 }
 
-/// Refuses a size that the packed bytes cannot reach, before memory is taken for it.
+/// Refuses a size that the compressed bytes cannot have, before memory is allocated for it.
 fn check_claim(compressor: Compressor, packed: &[u8], size: usize) -> Result<(), ProtocolError> {
     /// Deflate cannot do better than 258 bytes in two bits.
     const ZLIB_RATIO_MAX: usize = 1032;
@@ -162,7 +162,7 @@ fn check_claim(compressor: Compressor, packed: &[u8], size: usize) -> Result<(),
         Compressor::None => packed.len() == size,
         Compressor::Snappy => snap::raw::decompress_len(packed).is_ok_and(|inside| inside == size),
         Compressor::Zlib => size <= packed.len().saturating_mul(ZLIB_RATIO_MAX),
-        // The frame says how large it is, if its writer knew; every driver's does.
+        // The frame has its size if the writer knew it, as with all drivers.
         Compressor::Zstd => match zstd::zstd_safe::get_frame_content_size(packed) {
             Ok(Some(inside)) => usize::try_from(inside) == Ok(size),
             Ok(None) => true,

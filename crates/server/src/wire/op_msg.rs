@@ -1,14 +1,14 @@
 //! `OP_MSG`: a command as a body and sequences of documents, with flags and maybe a checksum.
 //!
-//! What MongoDB answers with an error (two bodies, an unknown section, broken BSON) is answered;
-//! what it closes the connection for (unknown required flags, a wrong checksum) closes it.
+//! As in MongoDB, two bodies, an unknown section or invalid BSON are answered with an error;
+//! unknown required flags and a wrong checksum close the connection.
 
 use super::header::{HEADER_BYTES, Header, OP_MSG, length_number};
 use super::{Content, ProtocolError, Reader, Rejected};
 use motifdb::Sequence;
 use value::{Code, Error, RawDoc};
 
-/// A CRC-32C of the message stands behind its sections.
+/// A CRC-32C of the message follows its sections.
 pub(crate) const CHECKSUM_PRESENT: u32 = 1;
 /// The sender sends another message without waiting; to a request: no reply is wanted.
 pub(crate) const MORE_TO_COME: u32 = 1 << 1;
@@ -121,7 +121,7 @@ fn sequence<'a>(reader: &mut Reader<'a>, content: Content) -> Result<Sequence<'a
     Ok(Sequence { name, documents })
 }
 
-/// Begins a reply in an empty buffer: room for everything in front of the body.
+/// Begins a reply in an empty buffer, with space for everything before the body.
 #[inline]
 pub(crate) fn begin_reply(reply: &mut Vec<u8>) {
     reply.clear();

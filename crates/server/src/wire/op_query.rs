@@ -1,13 +1,13 @@
 //! `OP_QUERY`: the old form of a command, a query on `database.$cmd`, answered by `OP_REPLY`.
 //!
-//! MongoDB 6 takes only handshakes in this form. We take every command, as old tools still send
-//! them all so; queries on collections are refused as MongoDB refuses them.
+//! MongoDB 6 accepts only handshakes in this form. MotifDB accepts every command, because old tools
+//! still use it; queries on collections are refused as in MongoDB.
 
 use super::header::{HEADER_BYTES, Header, OP_REPLY};
 use super::{Reader, Rejected, document};
 use value::{Code, DocBuf, Error, RawDoc, RawVal};
 
-/// Flag of a reply: the query failed, the document says why.
+/// Flag of a reply: the query failed; the document has the error.
 const QUERY_FAILURE: i32 = 1 << 1;
 /// Flag of a reply that every server sets since 2008.
 const AWAIT_CAPABLE: i32 = 1 << 3;
@@ -26,7 +26,7 @@ pub(crate) struct Query {
 pub(crate) enum Refused {
     /// It is no message at all, or a command that is answered with an error.
     Rejected(Rejected),
-    /// It asks for documents of a collection, which only the old protocol could.
+    /// It queries a collection, which only the old protocol allowed.
     Collection,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn parse(message: &[u8]) -> Result<Query, Refused> {
     let count = reader.i32()?;
     let (query, rest) = document(reader.rest)?;
     if !rest.is_empty() {
-        // The fields to return; they mean nothing to a command.
+        // The fields to return, which commands ignore.
         document(rest)?;
     }
     let Some(db) = namespace.strip_suffix(".$cmd") else { return Err(Refused::Collection) };

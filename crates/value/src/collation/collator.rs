@@ -1,4 +1,4 @@
-//! The library that compares: ICU4X with its data compiled in.
+//! The collation library: ICU4X with compiled data.
 //!
 //! Index entries on disk hold its sort keys, so its version is pinned: another one may order
 //! differently, and collated indexes would have to be built again.
@@ -19,9 +19,9 @@ use std::cmp::Ordering;
 
 /// Compares by one specification.
 pub(super) enum Collator {
-    /// Accents count in the direction that the locale has.
+    /// Accents are compared in the direction of the locale.
     Plain(CollatorBorrowed<'static>),
-    /// The direction was changed, which the library knows only as a property of a locale.
+    /// The direction was changed, which the library supports only as a property of a locale.
     AccentDirection(Box<icu_collator::Collator>),
 }
 

@@ -1,4 +1,4 @@
-//! The locales that a collation can name, and what the library of orders calls them.
+//! The locales of collations, and their names in the collation library.
 //!
 //! The names are those of ICU 57, without what our library has no data for and would silently order
 //! by the general rules: six languages (haw, kl, lkt, se, smn, yi), and the order variants for
@@ -164,7 +164,7 @@ impl Locale {
         Some(Locale { name, variant: Some(row.2) })
     }
 
-    /// What someone may have meant who wrote an unknown name.
+    /// A known name that is similar to an unknown one.
     pub(super) fn nearest(name: &str) -> Option<&'static str> {
         let mut parts = name.split(['-', '_', '@']);
         let language = parts.next()?.to_lowercase();

@@ -1,4 +1,4 @@
-//! Collations: comparing text as people of a language do, rather than by bytes.
+//! Collations: language-specific comparison of text.
 //!
 //! `parse` reads the document that clients write, `locale` knows the names, `collator` holds the
 //! library that compares. Text in a key is replaced by its collation key, so that byte order stays
@@ -67,7 +67,7 @@ impl Collation {
     }
 }
 
-/// Two collations are equal when all that they say is.
+/// Collations are equal if all their options are.
 impl PartialEq for Collation {
     fn eq(&self, other: &Collation) -> bool {
         self.document.bytes() == other.document.bytes()
@@ -88,7 +88,7 @@ pub fn same(a: Option<&Collation>, b: Option<&Collation>) -> bool {
     a == b
 }
 
-/// Whether a collation can change how a value compares: text, or what text can be inside of.
+/// Whether a collation can affect the comparison of a value: text, documents and arrays.
 #[inline]
 #[must_use]
 pub fn applies_to(value: Val<'_>) -> bool {

@@ -3,10 +3,10 @@
 use super::locale::Locale;
 use crate::{Code, DocBuf, Error, RawDoc, Result, Val, ejson};
 
-/// The version that MongoDB 6 shows for its library of orders. Drivers and dumps repeat it.
+/// The collation version of MongoDB 6, which drivers and dumps repeat.
 const VERSION: &str = "57.1";
 
-/// Everything that a collation says.
+/// All options of a collation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec {
     pub(super) locale: Locale,
@@ -47,9 +47,9 @@ struct GivenOptions<'a> {
 /// Which option names the collation; it decides the defaults and the error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollationSource {
-    /// The option of a command, or an index: what is not written is the locale's own rule.
+    /// The option of a command or an index: omitted options have the locale's defaults.
     Command,
-    /// `create`: what is not written is the general rule, whatever the locale.
+    /// `create`: omitted options have the general defaults, for every locale.
     Create,
 }
 
@@ -261,7 +261,7 @@ fn strength(prefix: &str, value: Val<'_>) -> Result<u8> {
     }
 }
 
-/// The document of what is known, in MongoDB's order.
+/// The document of all options, in MongoDB's order.
 fn complete(written: &GivenOptions<'_>) -> DocBuf {
     DocBuf::build(|out| {
         out.str("locale", written.locale.unwrap_or(""));

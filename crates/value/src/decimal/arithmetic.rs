@@ -11,7 +11,7 @@ use super::{
 /// Operands further apart than this are not aligned digit by digit.
 const ALIGN_MAX: u32 = 100;
 
-/// How a value is brought to fewer places.
+/// How a value is rounded to fewer places.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     HalfEven,
@@ -76,7 +76,7 @@ impl Decimal128 {
         round(negative, product, i64::from(a.exponent) + i64::from(b.exponent), false).0
     }
 
-    /// Quotient. Nothing by nothing is NaN, something by nothing an infinity.
+    /// Quotient. 0 / 0 is NaN; any other number divided by 0 is an infinity.
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "operators would hide the rounding")]
     pub fn div(self, other: Decimal128) -> Decimal128 {
@@ -230,8 +230,8 @@ fn add_aligned(a: Parts, b: Parts, distance: u32) -> Decimal128 {
         if a.coefficient == 0 {
             return Decimal128::pack(b.negative, b.coefficient, b.exponent).unsigned_zero(a);
         }
-        // The finer operand is too small to be more than «a little»: any other small value
-        // rounds the same way. Zero adds nothing but wishes for its exponent.
+        // The operand with the smaller exponent is too small to affect more than rounding: any
+        // other small value rounds the same way. A zero only affects the exponent.
         shift = ALIGN_MAX;
         exponent = i64::from(a.exponent) - i64::from(ALIGN_MAX);
         coefficient = Intermediate::from_u128(u128::from(b.coefficient != 0));

@@ -189,7 +189,7 @@ impl Decimal128 {
         }
     }
 
-    /// -1, 0 or 1; NaN does not come here.
+    /// -1, 0 or 1. Not called with NaN.
     fn signum(self) -> i8 {
         match (self.is_zero(), self.is_negative()) {
             (true, _) => 0,

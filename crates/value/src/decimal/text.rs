@@ -3,7 +3,7 @@
 use super::{DIGITS, Decimal128, Intermediate, round};
 use std::fmt;
 
-/// What happened while a text became a decimal.
+/// What was lost when a text was converted to a decimal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Signals {
     /// Digits other than zeros were rounded away.
@@ -14,7 +14,7 @@ pub struct Signals {
     pub underflow: bool,
 }
 
-/// Digits that are kept while reading; what comes later only matters as «a little more».
+/// Digits that are kept while reading; later digits only affect rounding.
 const DIGITS_READ: u32 = DIGITS + 2;
 
 impl Decimal128 {
@@ -24,7 +24,7 @@ impl Decimal128 {
         Decimal128::parse_with_signals(text).map(|(number, _)| number)
     }
 
-    /// Reads a number, cutting off what is beyond 34 digits, and says what was lost on the way.
+    /// Reads a number, truncated to 34 digits. Also returns what was lost.
     #[must_use]
     pub fn parse_truncated(text: &str) -> Option<(Decimal128, Signals)> {
         let (rounded, signals) = Decimal128::parse_with_signals(text)?;
@@ -46,7 +46,7 @@ impl Decimal128 {
         Some((cut, signals))
     }
 
-    /// Reads a number and says what was lost on the way.
+    /// Reads a number. Also returns what was lost.
     #[must_use]
     pub fn parse_with_signals(text: &str) -> Option<(Decimal128, Signals)> {
         let (negative, rest) = match text.as_bytes() {

@@ -1,7 +1,6 @@
 //! Trigonometry of decimals, in the fixed point of `functions`.
 //!
-//! Angles beyond 10^40 are not reduced: no caller's number has digits there that would mean
-//! something, and they give NaN.
+//! Angles beyond 10^40 give NaN: their digits are not significant.
 
 use super::functions::{
     FRACTION, LN_2, ONE, exponential_series, fixed, from_fixed, integer_root,
@@ -108,7 +107,7 @@ fn exponentials(x: &Intermediate) -> (Intermediate, Intermediate) {
     (up, divide(&ONE, &up))
 }
 
-/// What a decimal is for these functions.
+/// The magnitude of a decimal for these functions.
 enum Size {
     NotANumber,
     Zero,
@@ -377,7 +376,7 @@ impl Decimal128 {
         }
     }
 
-    /// ln(2x): what the inverse hyperbolic functions of large numbers come down to.
+    /// ln(2x), to which the inverse hyperbolic functions of large numbers reduce.
     fn twice_logarithm(self) -> Decimal128 {
         if self.is_infinite() {
             return self;

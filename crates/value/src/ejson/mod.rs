@@ -1,4 +1,4 @@
-//! Text for people and tools: Extended JSON version 2 and the notation of MongoDB's shell.
+//! Extended JSON version 2 and the notation of MongoDB's shell.
 //!
 //! `parse` is the reader for both, `construct` the shell's `ObjectId("...")` and other constructors, `wrapper`
 //! the `{"$oid": "..."}` objects, `print` the three writers; `date` and `base64` are what they

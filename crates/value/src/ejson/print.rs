@@ -35,7 +35,7 @@ pub fn print_value(value: Val<'_>, format: Format) -> String {
     printer.out
 }
 
-/// Prints a document in shell notation for people: indented where a line would be too long.
+/// Prints a document in shell notation, indented if a line would be too long.
 #[must_use]
 pub fn print_pretty(doc: RawDoc<'_>) -> String {
     let mut printer = Printer { out: String::new(), format: Format::Shell };
@@ -137,7 +137,7 @@ impl Printer {
         self.out.push(')');
     }
 
-    /// What has its own notation in the shell.
+    /// Values with a special notation in the shell.
     fn shell(&mut self, value: Val<'_>) {
         match value {
             Val::Int32(n) => self.text(format_args!("{n}")),
@@ -208,7 +208,7 @@ impl Printer {
         }
     }
 
-    /// What Extended JSON wraps into an object.
+    /// Values that Extended JSON writes as an object.
     fn json(&mut self, value: Val<'_>) {
         let canonical = self.format == Format::Canonical;
         match value {
@@ -308,8 +308,8 @@ fn double_text(n: f64) -> String {
     }
 }
 
-/// Whether a pattern can stand between slashes and be read back: no slash that would end it, no
-/// backslash at the end, nothing that would make a comment of it, no control characters.
+/// Whether a pattern can be written between slashes and read back: no slash that would end it, no
+/// backslash at the end, nothing that would start a comment, no control characters.
 fn literal_pattern(pattern: &str) -> bool {
     let (mut escaped, mut class) = (false, false);
     for c in pattern.chars() {

@@ -1,4 +1,4 @@
-//! Extended JSON's wrapper objects: `{"$oid": "..."}` and the rest, taken as the values they mean.
+//! Converts the wrapper objects of Extended JSON, such as `{"$oid": "..."}`, to values.
 //!
 //! They are recognised after the object was read, so the wrappers inside a wrapper (`$date` around
 //! `$numberLong`) are values already.

@@ -1,20 +1,20 @@
-//! Sums of doubles without any rounding error: what was added can be taken away again, and the
-//! order does not matter. The sum is kept as doubles that do not overlap (Shewchuk's expansions,
-//! as Python's `fsum` does) and is rounded once, when it is read.
+//! Sums of doubles without rounding errors: added values can be subtracted again, and the order
+//! does not matter. The sum is kept as doubles that do not overlap (Shewchuk's expansions, as in
+//! Python's `fsum`) and is rounded once, when it is read.
 
 use smallvec::SmallVec;
 
-/// Values from here on are kept apart, scaled down: their sums could overflow.
+/// Larger values are kept separately and scaled down, because their sums could overflow.
 const LARGE: f64 = 1.0e300;
-/// Sums of two values below this cannot overflow, nor come near to what is kept apart.
+/// Sums of two values below this stay below `LARGE`.
 const SIMPLE: f64 = 1.0e299;
-/// What large values are scaled by: a power of two, so that nothing is lost.
+/// The scale of large values: a power of two, so that scaling is exact.
 const SCALE: f64 = 1.0 / (1_u128 << 100) as f64;
 
 /// Doubles that do not overlap, smallest first. Most sums have no more than three.
 type Parts = SmallVec<[f64; 3]>;
 
-/// An exact sum of doubles. Many groups have one each, so that what is rare takes no room.
+/// An exact sum of doubles. There may be one per group, so rare parts are allocated separately.
 #[derive(Clone, Debug, Default)]
 pub struct ExactSum {
     small: Parts,
@@ -22,7 +22,7 @@ pub struct ExactSum {
 }
 
 impl PartialEq for ExactSum {
-    /// Whether what is rare never came or went again makes no difference.
+    /// Empty rare parts equal absent ones.
     fn eq(&self, other: &ExactSum) -> bool {
         let is_empty = |rare: &Option<Box<RareParts>>| {
             rare.as_ref().is_none_or(|rare| **rare == RareParts::default())
@@ -44,7 +44,7 @@ struct RareParts {
 }
 
 impl ExactSum {
-    /// The sum of nothing.
+    /// The empty sum.
     #[must_use]
     pub fn new() -> ExactSum {
         ExactSum::default()
@@ -53,7 +53,7 @@ impl ExactSum {
     /// Adds a value.
     #[inline]
     pub fn add(&mut self, value: f64) {
-        // The sum so far and the value often make one double again, and nothing is left.
+        // The sum of the current sum and the value is often a single double.
         if let [sum] = self.small.as_mut_slice()
             && value.abs() < SIMPLE
             && sum.abs() < SIMPLE
@@ -68,12 +68,12 @@ impl ExactSum {
         self.change(value, 1);
     }
 
-    /// Takes away a value that was added before.
+    /// Subtracts a value that was added before.
     pub fn subtract(&mut self, value: f64) {
         self.change(value, -1);
     }
 
-    /// Adds all that another sum has.
+    /// Adds another sum.
     pub fn merge(&mut self, other: &ExactSum) {
         other.small.iter().for_each(|part| self.add(*part));
         if let Some(other) = &other.rare {
@@ -149,7 +149,7 @@ impl ExactSum {
         rounded(&all) / SCALE
     }
 
-    /// The sum as two doubles: the nearest one, and the nearest one to what it is short of.
+    /// The sum as two doubles: the nearest one, and the nearest one to the remainder.
     #[must_use]
     pub fn value_and_rest(&self) -> (f64, f64) {
         let value = self.value();

@@ -41,7 +41,7 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::special("$zip", zip::parse, zip::zip),
 ];
 
-/// The element at a place; negative places count from the end.
+/// The element at an index; negative indexes count from the end.
 fn element_at(array: RawDoc<'_>, at: i64) -> Val<'_> {
     let place = if at < 0 {
         let back = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
@@ -228,7 +228,7 @@ fn range<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
         return Err(Error::new(Code(34449), "$range requires a non-zero step value"));
     }
     let count = ((end - start + step - step.signum()) / step).max(0);
-    // Roughly what the array would take: type, number, name.
+    // The approximate size of the array: type, number and name of each element.
     let bytes = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(16);
     if bytes > value::limits::BLOCKING_STAGE_BYTES_MAX {
         return Err(Error::new(

@@ -10,8 +10,8 @@ use crate::path_values::path_in;
 use std::cmp::Ordering;
 use value::{Code, Error, RawVal, Result, Val};
 
-/// Arguments are the input, how many are asked for, then path and direction for each field, or the
-/// direction alone.
+/// Arguments are the input, the number of elements to return, then path and direction of each
+/// field, or only the direction.
 pub(super) fn parse(
     parser: &mut Parser<'_>,
     operator: &'static Operator,
@@ -94,7 +94,7 @@ pub(super) fn sort_array<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-/// The ends of an ordered array must have one.
+/// The elements that `$top` and `$bottom` choose from; the input must be an array.
 fn elements<'a>(call: &'a Call, env: &Env<'a>) -> Result<(Vec<RawVal<'a>>, usize)> {
     let count = crate::expr::number::check_count(call.argument(1, env)?)?;
     match sorted(call, env)? {

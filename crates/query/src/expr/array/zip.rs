@@ -1,4 +1,4 @@
-//! `$zip`: arrays side by side.
+//! `$zip`: combines arrays element by element.
 
 use super::super::operator::Operator;
 use super::super::parse::Parser;
@@ -103,7 +103,7 @@ pub(super) fn zip<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
                 for (at, column) in columns.iter_mut().enumerate() {
                     match column.next() {
                         Some((_, value)) => row.push_raw(value),
-                        // A default that is missing leaves nothing, not null.
+                        // A missing default is left out; it does not become null.
                         None => match defaults.get(at) {
                             Some(Val::Missing) => {}
                             default => row.push(default.copied().unwrap_or(Val::Null)),

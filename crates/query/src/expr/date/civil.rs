@@ -73,7 +73,7 @@ pub(super) fn weekday(days: i64) -> i64 {
     (days + 4).rem_euclid(7)
 }
 
-/// Days since 1970 of a date; month and day may lie outside of their ranges and carry over.
+/// Days since 1970 of a date; a month or day outside its range carries over.
 pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     let months = year * 12 + (month - 1);
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);

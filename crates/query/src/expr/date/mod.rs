@@ -1,9 +1,8 @@
 //! Dates: parts, formats, calendar arithmetic in time zones.
 //!
-//! A date is milliseconds since 1970. `civil` goes between those and calendar fields, `zone` finds
-//! offsets, `parts` has the operators that take dates apart and put them together, `units` those
-//! that count in units (`$dateAdd`, `$dateDiff`, `$dateTrunc`), `format` and `read` go to and from
-//! text.
+//! A date is milliseconds since 1970. `civil` converts them to and from calendar fields, `zone`
+//! finds offsets, `parts` has the operators that split and build dates, `units` those that count in
+//! units (`$dateAdd`, `$dateDiff`, `$dateTrunc`), `format` and `read` convert to and from text.
 
 mod civil;
 mod format;
@@ -86,7 +85,7 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// The milliseconds of a date; object ids and timestamps carry one too.
+/// The milliseconds of a date, an object id or a timestamp.
 fn milliseconds(value: Val<'_>) -> Option<i64> {
     match value {
         Val::DateTime(ms) => Some(ms),
@@ -126,7 +125,7 @@ fn out_of_range() -> Error {
     Error::new(Code::OVERFLOW, "the resulting date is out of range")
 }
 
-/// An operand by place.
+/// An operand by position.
 fn at<'a>(values: &[Val<'a>], place: usize) -> Val<'a> {
     values.get(place).copied().unwrap_or(Val::Missing)
 }

@@ -43,7 +43,7 @@ pub(super) fn parse(
             };
             let zone = match zone {
                 None => Node::constant(Val::Missing),
-                // A zone that turns out missing is null, other than one that is not asked for.
+                // A zone that evaluates to missing counts as null; an omitted zone does not.
                 Some(zone) => or_null(parser, zone)?,
             };
             operator.call(parser, vec![date, zone])
@@ -78,7 +78,7 @@ fn part<'a>(values: &[Val<'a>], part: fn(Civil) -> i64) -> Result<Val<'a>> {
     Ok(civil(values)?.map_or(Val::Null, |civil| int(part(civil))))
 }
 
-/// The operators for one part have a code of their own for a zone that is no text.
+/// The operators for one part have a separate code for a zone that is not text.
 fn check_zone(values: &[Val<'_>]) -> Result<()> {
     let zone = at(values, 1);
     if at(values, 0).is_nullish() || zone.is_nullish() || matches!(zone, Val::String(_)) {

@@ -118,7 +118,7 @@ fn incomplete(text: &str) -> Error {
     )
 }
 
-/// What was read of a date.
+/// The parts of a date that were read.
 #[derive(Default)]
 struct Fields {
     day: Option<i64>,
@@ -332,7 +332,7 @@ fn read_day(text: &str, reader: &mut Reader<'_>) -> Result<Option<i64>> {
         reader.blanks();
         let first = reader.digits(4);
         if first.len() == 4 {
-            // A month alone begins with its first day.
+            // A month without a day means its first day.
             return checked_days(text, first.parse().map_err(|_| invalid())?, month, 1).map(Some);
         }
         let Ok(day) = first.parse() else { return Ok(None) };

@@ -75,7 +75,7 @@ fn add<'a>(name: &str, values: &[Val<'a>], sign: i64) -> Result<Val<'a>> {
             format!("{name} expects integer amount of time units"),
         ));
     };
-    // Nothing beyond 64-bit milliseconds can come out; larger counts would overflow on the way.
+    // The result must fit into 64-bit milliseconds; larger counts would overflow before.
     let limit = match unit {
         Unit::Year => 300_000_000,
         Unit::Quarter => 1_200_000_000,
@@ -131,7 +131,7 @@ pub fn add_to_date(ms: i64, unit: &str, count: i64) -> Result<i64> {
     }
 }
 
-/// Moves the local time. One that a clock shows twice is the one nearer to where it came from.
+/// Moves the local time. Of a local time that occurs twice, the one nearer to the start is used.
 fn move_local(start: i64, zone: &Zone, back: bool, by: &dyn Fn(i64) -> Option<i64>) -> Option<i64> {
     let to_utc = if back { Zone::to_utc } else { Zone::to_utc_first };
     by(zone.to_local(start)).map(|local| to_utc(zone, local))
@@ -232,7 +232,7 @@ pub(super) fn date_diff<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> 
         }
         Unit::Day => to.div_euclid(DAY) - from.div_euclid(DAY),
         Unit::Fixed(length) if length >= MINUTE => {
-            // Boundaries are those of the local clock; what the clock was moved does not count.
+            // Boundaries are those of the local clock; changes of the offset are not counted.
             let moved = zone.offset(end) - zone.offset(start);
             to.div_euclid(length) - from.div_euclid(length) - moved.div_euclid(length)
         }
@@ -311,7 +311,7 @@ pub(super) fn date_trunc<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
                 utc.checked_sub(origin)?.div_euclid(size).checked_mul(size)?.checked_add(origin)
             })
         }
-        // No date is so far from another.
+        // No two dates are this far apart.
         _ if bin > i64::MAX / DAY => None,
         Unit::Day => from_days(origin, 1),
         Unit::Week => {

@@ -38,7 +38,7 @@ impl Zone {
             return Ok(Zone::Fixed(offset));
         }
         match TimeZone::get(name) {
-            // Names are taken as they are written, with their capitals.
+            // Names are case-sensitive.
             Ok(zone) if zone.iana_name() == Some(name) => Ok(Zone::Named(zone)),
             _ => Err(Error::new(
                 Code(40485),
@@ -65,13 +65,13 @@ impl Zone {
         utc.saturating_add(self.offset(utc))
     }
 
-    /// The instant of local milliseconds. Times that a clock change skips move forward, repeated
-    /// ones mean the second.
+    /// The instant of local milliseconds. Times that a clock change skips move forward; of repeated
+    /// times the second is used.
     pub(super) fn to_utc(&self, local: i64) -> i64 {
         self.resolve(local, false)
     }
 
-    /// The same, but repeated times mean the first: for dates that are moved.
+    /// The same, but of repeated times the first is used; for dates that are moved.
     pub(super) fn to_utc_first(&self, local: i64) -> i64 {
         self.resolve(local, true)
     }

@@ -155,7 +155,8 @@ fn index_of_cp<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
             |(at, _)| Some(at),
         )
     };
-    // Behind the last character nothing is found, not even the empty text, but in empty texts.
+    // After the last character nothing is found, not even the empty string, except in an empty
+    // string.
     if start > 0 && start == text.chars().count() {
         return Ok(Val::Int32(-1));
     }

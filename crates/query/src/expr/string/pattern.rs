@@ -137,8 +137,8 @@ pub(super) fn matches<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
 /// Byte ranges of a match and its groups.
 type Groups = Vec<Option<(usize, usize)>>;
 
-/// A match as a document. `counted` are the characters up to a byte before the match: they are
-/// counted from there.
+/// A match as a document. `counted` is the number of characters before a byte position, from which
+/// counting continues.
 fn found<'a>(
     text: &'a str,
     groups: &Groups,
@@ -171,8 +171,7 @@ pub(super) fn find<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-/// Where a regular expression that is a value matches a text, at most so often; empty matches do
-/// not count.
+/// The ranges of text that a regular expression matches, up to a limit; empty matches are skipped.
 pub(super) fn ranges(
     name: &str,
     regex: Val<'_>,
@@ -200,7 +199,7 @@ pub(super) fn find_all<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let mut results = Vec::new();
     if let Some((text, regex)) = operands(call, env)? {
         let (mut start, mut counted) = (0, (0, 0));
-        // At the end of the text nothing more is looked for, as in MongoDB.
+        // The search stops at the end of the text, as in MongoDB.
         while start < text.len() || (text.is_empty() && results.is_empty()) {
             let Some(groups) = regex.captures_at(text, start)? else { break };
             let Some(Some((from, to))) = groups.first().copied() else { break };
@@ -209,7 +208,7 @@ pub(super) fn find_all<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
             start = if to > from {
                 to
             } else {
-                // An empty match: go on behind the next character.
+                // After an empty match the search continues after the next character.
                 let next = text.get(to..).and_then(|rest| rest.chars().next());
                 to + next.map_or(1, char::len_utf8)
             };

@@ -46,7 +46,7 @@ pub(super) fn length_cp<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> 
     length("$strLenCP", 34471, pair(values).0, |text| text.chars().count())
 }
 
-/// What is trimmed when no characters are named: white space and the zero character.
+/// The characters that are trimmed by default: white space and the null character.
 fn is_blank(c: char) -> bool {
     c == '\0' || matches!(c, '\t'..='\r' | ' ' | '\u{A0}' | '\u{1680}' | '\u{2000}'..='\u{200A}')
 }
@@ -101,7 +101,8 @@ pub(super) fn rtrim<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     trim_ends("$rtrim", values, env, false, true)
 }
 
-/// The text with what a regular expression matches replaced; `None` if none is asked for.
+/// The text with the matches of a regular expression replaced; `None` if the search is not a
+/// regular expression.
 fn replace_matches<'a>(
     name: &str,
     values: &[Val<'a>],

@@ -18,7 +18,7 @@ pub struct Schema {
     source: DocBuf,
 }
 
-/// What one (sub-)schema asks. Absent keywords ask nothing.
+/// The rules of one (sub-)schema. Absent keywords impose nothing.
 #[derive(Debug, Default)]
 struct Rules {
     types: Option<TypeSet>,
@@ -85,7 +85,7 @@ enum Additional {
 
 #[derive(Debug)]
 enum Dependency {
-    /// These fields must be there, too.
+    /// These fields are required too.
     Fields(Vec<Box<str>>),
     /// The whole document must match.
     Schema(Box<Rules>),
@@ -108,7 +108,7 @@ impl Schema {
         self.rules.allow(RawVal { kind: Type::Document as u8, bytes: doc.bytes() })
     }
 
-    /// What the client wrote.
+    /// The source document.
     #[must_use]
     pub fn source(&self) -> RawDoc<'_> {
         self.source.as_doc()

@@ -15,12 +15,12 @@ struct Keyword {
     parse: fn(&mut Rules, Argument<'_>) -> Result<()>,
 }
 
-/// What a keyword was given.
+/// The argument of a keyword.
 #[derive(Clone, Copy)]
 struct Argument<'a> {
     name: &'static str,
     value: Val<'a>,
-    /// The schema that it stands in.
+    /// The schema that contains it.
     schema: RawDoc<'a>,
     depth: usize,
 }
@@ -305,7 +305,7 @@ fn items(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
                 };
                 places.push(given.nested(schema)?);
             }
-            // `additionalItems` may stand before or after; either way it is read here.
+            // `additionalItems` may come before or after; it is read here in both cases.
             let additional = match given.schema.get("additionalItems") {
                 None => Additional::Allowed,
                 Some(value) => additional(Argument { name: "additionalItems", value, ..given })?,

@@ -1,5 +1,5 @@
-//! The delta that modifiers made, found along their paths: a modifier tells the value at its own
-//! path, whole, as MongoDB does; only elements that were appended to an array stand alone.
+//! The delta of modifiers, found along their paths. As in MongoDB, a modifier records the whole
+//! value at its path; only elements that were appended to an array are recorded separately.
 
 use super::super::modifier::{Modifier, Modifiers};
 use super::super::tree::Tree;
@@ -68,12 +68,12 @@ impl DeltaWalk<'_> {
         }
     }
 
-    /// Whether a modifier puts elements at the end of an array and does nothing else.
+    /// Whether a modifier only appends elements to an array.
     fn appends(&self, leaf: usize) -> bool {
         matches!(self.modifiers.modifiers.get(leaf), Some(Modifier::Push(push)) if push.appends())
     }
 
-    /// Array elements that are named by their places.
+    /// Array elements that are named by index.
     fn elements_by_index(
         &self,
         children: &[(Box<str>, Tree)],

@@ -1,10 +1,9 @@
-//! A delta in the words of change events: which paths have new values, which are gone, which
-//! arrays became shorter.
+//! A delta in the form of change events: updated paths, removed paths, truncated arrays.
 
 use super::element;
 use value::{RawDoc, RawVal, Writer, limits, writer};
 
-/// What a delta says.
+/// The content of a delta.
 #[derive(Default)]
 pub struct Description {
     updated: super::Elements,
@@ -29,7 +28,7 @@ pub fn describe(delta: RawDoc<'_>) -> Description {
     description
 }
 
-/// The way to where a delta is read.
+/// The path of the part of a delta that is read.
 struct Trail {
     path: String,
     steps: Vec<PathStep>,
@@ -84,8 +83,7 @@ impl Description {
         self.removed.push(trail.path.clone());
     }
 
-    /// Writes the fields of `updateDescription`; with `paths` also those that tell apart paths
-    /// which look alike.
+    /// Writes the fields of `updateDescription`; with `paths` also those that disambiguate paths.
     pub fn write(&self, out: &mut Writer<'_>, paths: bool) {
         let token = out.open("updatedFields", false);
         out.buffer().extend_from_slice(&self.updated);
