@@ -4,7 +4,7 @@
 //! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
 //! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `patterns` what
 //! patterns cost and save, `pressure` what single writes wait for while much is written, `beside` what others pay for them, `security` encryption, privileges and logins,
-//! `report` prints. With `--compare` the servers take turns, workload by workload,
+//! `soak` loads a server for an hour, `report` prints. With `--compare` the servers take turns, workload by workload,
 //! in every round, so that a noisy machine disturbs all alike; the best round of each counts. Workloads
 //! that write also meet a mongod that is a replica set of one: that one has a log of changes, as MotifDB
 //! always has, the standalone one has none.
@@ -20,11 +20,12 @@ mod process;
 mod report;
 mod resources;
 mod security;
+mod soak;
 mod transactions;
 mod workload;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use drive::{Drive, Outcome, Target};
 use indicatif::ProgressBar;
 use process::{Process, Program, Server};
@@ -45,6 +46,7 @@ Examples:
   motif bench --only patterns --compare MONGOD     what patterns cost and save
   motif bench --only tls,access                    what encryption, privileges and logins cost
   motif bench --only pressure --seconds 60         single writes, memory and space at 1, 4 and 16 times the cache
+  motif bench soak                                 an hour of everything at once, with kills
   motif bench --only flat                          point reads at 10 thousand and 2 million documents
   motif bench --only aggregate --compare mongod    pipelines over a million documents
 
@@ -53,8 +55,10 @@ program; server CPU per operation does not, and is the figure to compare.";
 
 /// Measure a server: throughput, latency, CPU per operation, memory.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Drive the server at this address instead of starting one; its database `motif_bench` is
     /// overwritten.
     #[arg(long, value_name = "URI", conflicts_with = "compare")]
@@ -104,6 +108,12 @@ pub struct BenchArgs {
     /// End with exit code 1 when a bar is missed.
     #[arg(long)]
     strict: bool,
+}
+
+/// Runs that are not made of workloads.
+#[derive(Subcommand, Debug)]
+enum Other {
+    Soak(soak::SoakArgs),
 }
 
 /// All rounds of one workload with one number of connections on one server.
@@ -216,8 +226,12 @@ impl Selection {
 }
 
 /// Runs `motif bench` with these arguments. The caller raises the limit of open files first: each
-/// connection is one. `FAILURE` means that `--strict` was given and a bar was missed.
+/// connection is one. `FAILURE` means that a bar was missed; without `--strict`, only those of
+/// `pressure` and `soak` count.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
+    if let Some(Other::Soak(args)) = &args.other {
+        return soak::run(args);
+    }
     let selection = Selection::parse(&args.only)?;
     if args.connections.iter().any(|&count| count == 0 || count > 10_000) {
         bail!("--connections takes numbers from 1 to 10000");

@@ -51,7 +51,7 @@ pub(crate) fn measure(
 ) -> Result<Vec<Pressure>> {
     let mut found = Vec::new();
     for times in times {
-        let server = Server::start_with_cache(program, folder, CACHE_MIB)?;
+        let server = Server::start_with_cache(program, folder, &[], CACHE_MIB)?;
         let docs = times * (CACHE_MIB << 20) / DOCUMENT_BYTES;
         note.say(format!("{}: loading {docs} documents", program.name()));
         let mut client = Client::connect(&server.uri())?;

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 /// Memory that both servers may use to cache data.
 const CACHE_MIB: u64 = 2048;
-/// How long a server may take until it answers.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server may take until it answers. Recovery after a kill reads the log.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The name in tables of a mongod that is a replica set of one.
 pub(crate) const MONGOD_SET: &str = "mongod-rs";
@@ -75,6 +75,9 @@ pub(crate) struct Server {
     program: Program,
     port: u16,
     folder: TempDir,
+    /// Flags beyond those that every server gets, for the next start.
+    extra: Vec<String>,
+    cache_mib: u64,
     /// From starting the process to its first answer.
     pub(crate) startup: Duration,
 }
@@ -94,13 +97,41 @@ impl Server {
         Server::launch(program, parent, extra, CACHE_MIB)
     }
 
-    /// As `start`, with a cache of another size.
+    /// As `start_with`, with a cache of another size.
     pub(crate) fn start_with_cache(
         program: &Program,
         parent: Option<&Path>,
+        extra: &[&str],
         cache_mib: u64,
     ) -> Result<Server> {
-        Server::launch(program, parent, &[], cache_mib)
+        Server::launch(program, parent, extra, cache_mib)
+    }
+
+    /// Ends the process at once (SIGKILL); it writes nothing more.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill().context("cannot kill the server")?;
+        self.child.wait().context("cannot wait for the end of the server")?;
+        Ok(())
+    }
+
+    /// Starts a killed server again on the same folder and port, and waits until it answers.
+    pub(crate) fn restart(&mut self) -> Result<()> {
+        let begin = Instant::now();
+        self.child =
+            spawn(&self.program, self.port, self.folder.path(), &self.extra, self.cache_mib)?;
+        self.wait_until_it_answers(begin)?;
+        self.startup = begin.elapsed();
+        Ok(())
+    }
+
+    /// Fails with the end of the log if the process has ended by itself.
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => {
+                bail!("{} ended by itself ({status}):\n{}", self.program.name(), self.log_end())
+            }
+        }
     }
 
     /// Bytes of all files in the data folder.
@@ -120,15 +151,18 @@ impl Server {
         }
         .context("cannot create a temporary folder")?;
         let port = free_port()?;
-        let log = File::create(folder.path().join("log")).context("cannot create the log file")?;
-        let mut command = program.command(port, folder.path(), cache_mib)?;
-        command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let extra: Vec<String> = extra.iter().map(|&flag| flag.to_owned()).collect();
         let begin = Instant::now();
-        let child = command
-            .spawn()
-            .with_context(|| format!("cannot start `{}`", command.get_program().display()))?;
-        let mut server =
-            Server { child, program: program.clone(), port, folder, startup: Duration::ZERO };
+        let child = spawn(program, port, folder.path(), &extra, cache_mib)?;
+        let mut server = Server {
+            child,
+            program: program.clone(),
+            port,
+            folder,
+            extra,
+            cache_mib,
+            startup: Duration::ZERO,
+        };
         server.wait_until_it_answers(begin)?;
         server.startup = begin.elapsed();
         Ok(server)
@@ -184,11 +218,17 @@ impl Server {
     }
 
     /// The last lines that the server wrote.
-    fn log_end(&self) -> String {
+    pub(crate) fn log_end(&self) -> String {
         let text = fs::read(self.folder.path().join("log")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
         lines.iter().skip(lines.len().saturating_sub(15)).copied().collect::<Vec<_>>().join("\n")
+    }
+
+    /// Keeps the folder when the server ends, and returns its path.
+    pub(crate) fn keep_folder(&mut self) -> PathBuf {
+        self.folder.disable_cleanup(true);
+        self.folder.path().to_owned()
     }
 
     /// The connection string.
@@ -208,6 +248,21 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts the process. Its output is appended to the log of the folder.
+fn spawn(
+    program: &Program,
+    port: u16,
+    folder: &Path,
+    extra: &[String],
+    cache_mib: u64,
+) -> Result<Child> {
+    let log = File::options().create(true).append(true).open(folder.join("log"));
+    let log = log.context("cannot create the log file")?;
+    let mut command = program.command(port, folder, cache_mib)?;
+    command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.spawn().with_context(|| format!("cannot start `{}`", command.get_program().display()))
 }
 
 /// Bytes of all files below a folder, as far as they can be read.
