@@ -35,6 +35,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 use workload::Workload;
 
+/// How long each phase of updates of `pressure` takes unless something else is asked for.
+const PRESSURE_SECONDS: f64 = 30.0;
+
 const EXAMPLES: &str = "\
 Examples:
   motif bench                                      measure this MotifDB on a temporary folder
@@ -45,7 +48,8 @@ Examples:
   motif bench --only transactions --compare MONGOD what transactions of ten writes cost, on both
   motif bench --only patterns --compare MONGOD     what patterns cost and save
   motif bench --only tls,access                    what encryption, privileges and logins cost
-  motif bench --only pressure --seconds 60         single writes, memory and space at 1, 4 and 16 times the cache
+  motif bench --only pressure --compare MONGOD     single writes, memory and space at 1, 4 and 16 times the cache
+  motif bench --only pressure --pressure-cache 64 --pressure-times 1,4 --seconds 10   the same in minutes
   motif bench soak                                 an hour of everything at once, with kills
   motif bench --only flat                          point reads at 10 thousand and 2 million documents
   motif bench --only aggregate --compare mongod    pipelines over a million documents
@@ -84,7 +88,8 @@ pub struct BenchArgs {
     /// aggregate.NAME (one of them).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
-    /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3]
+    /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3; 30
+    /// for `pressure`]
     #[arg(long)]
     seconds: Option<f64>,
     /// Where temporary data folders are made; take the disk that you want to measure.
@@ -99,13 +104,16 @@ pub struct BenchArgs {
     /// How many times the cache the documents of `pressure` take.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16], value_name = "N,N,..")]
     pressure_times: Vec<u64>,
+    /// The cache of the servers of `pressure`, in MiB; mongod takes 256 at least.
+    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
+    pressure_cache: u64,
     /// Documents of the large collection of `flat`.
     #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(10_000..=100_000_000))]
     flat_docs: u64,
     /// Compare `aggregate` with PostgreSQL too, whose programs are in this folder.
     #[arg(long, value_name = "BIN_DIR")]
     postgres: Option<PathBuf>,
-    /// End with exit code 1 when a bar is missed.
+    /// End with exit code 1 when a bar is missed; those of `pressure` always count.
     #[arg(long)]
     strict: bool,
 }
@@ -148,6 +156,8 @@ pub(crate) struct Results {
     pub(crate) resources: Vec<resources::Resources>,
     pub(crate) flat: Option<resources::Flat>,
     pub(crate) pressure: Vec<pressure::Pressure>,
+    /// The most memory that our server may use under pressure, in bytes.
+    pub(crate) pressure_memory: u64,
     pub(crate) aggregate: Vec<aggregate::Line>,
     pub(crate) changes: Vec<changes::Changes>,
     pub(crate) transactions: Vec<transactions::Transactions>,
@@ -226,8 +236,7 @@ impl Selection {
 }
 
 /// Runs `motif bench` with these arguments. The caller raises the limit of open files first: each
-/// connection is one. `FAILURE` means that a bar was missed; without `--strict`, only those of
-/// `pressure` and `soak` count.
+/// connection is one. `FAILURE` means that a bar was missed, with `--strict`, `pressure` or `soak`.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if let Some(Other::Soak(args)) = &args.other {
         return soak::run(args);
@@ -319,12 +328,14 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         if args.uri.is_some() {
             bail!("`pressure` starts its own servers: leave out --uri");
         }
-        let duration = Duration::from_secs_f64(seconds);
-        let folder = args.folder.as_deref();
-        for program in &programs {
-            let times = &args.pressure_times;
-            results.pressure.extend(pressure::measure(program, folder, times, duration, &note)?);
-        }
+        let plan = pressure::Plan {
+            folder: args.folder.as_deref(),
+            cache_mib: args.pressure_cache,
+            times: &args.pressure_times,
+            duration: Duration::from_secs_f64(args.seconds.unwrap_or(PRESSURE_SECONDS)),
+        };
+        results.pressure = plan.measure(&programs, &note)?;
+        results.pressure_memory = plan.memory_max();
     }
     if selection.changes {
         if args.uri.is_some() {
@@ -369,7 +380,11 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
     }
     let missed = bars.iter().any(|bar: &Bar| !bar.reached);
-    Ok(if args.strict && missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if missed && (args.strict || selection.pressure) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// The workloads of a run and how they are interleaved.

@@ -59,7 +59,7 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
         });
     }
     super::security::bars(results, &mut bars);
-    bars.extend(pressure::bars(&results.pressure));
+    bars.extend(pressure::bars(&results.pressure, results.pressure_memory));
     if let Some(flat) = &results.flat {
         let ratio = flat.ratio();
         bars.push(Bar {
@@ -267,6 +267,7 @@ pub(crate) fn json(results: &Results, bars: &[Bar]) -> String {
                 out.count("largeDocs", flat.large_docs).f64("largeCpuUs", flat.large_cpu_us);
             });
         }
+        out.array("pressure", |list| pressure::json(list, &results.pressure));
         out.array("aggregate", |list| {
             for line in &results.aggregate {
                 list.push_doc(|out| {

@@ -365,6 +365,10 @@ impl Store for FaultStore {
         self.store.pace(is_wanted);
     }
 
+    fn slow_merges(&self, entries_per_second: u32) {
+        self.store.slow_merges(entries_per_second);
+    }
+
     fn is_full(&self) -> bool {
         self.store.is_full()
     }

@@ -130,6 +130,10 @@ pub trait Store: Send + Sync {
     /// after [`Store::write`], without holding locks that other writers need.
     fn pace(&self, _is_wanted: &dyn Fn() -> bool) {}
 
+    /// Lets each merge of tables process this many entries per second at most; 0 removes the limit.
+    /// For tests of what writers feel when merging is behind.
+    fn slow_merges(&self, _entries_per_second: u32) {}
+
     /// Whether the disk is full: writes that free space are accepted, others may be refused.
     fn is_full(&self) -> bool {
         false

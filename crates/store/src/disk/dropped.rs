@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use lsm_tree::compaction::filter::Context;
 use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
@@ -136,20 +137,32 @@ pub(super) struct DropFilterFactory {
     control: MergeControl,
 }
 
+/// A merge that is slowed down sleeps for so long at a time.
+const SLOW_STEP: Duration = Duration::from_millis(5);
+
 /// Conditions that stop or slow down a merge.
 #[derive(Clone)]
 pub(super) struct MergeControl {
     /// Set when the store closes.
     pub(super) stopping: Arc<AtomicBool>,
     pub(super) device: Option<Arc<dyn LogDevice>>,
+    /// Nanoseconds that each entry takes at least; 0 unless a test slows merges down.
+    pub(super) entry_nanos: Arc<AtomicU64>,
 }
 
 impl MergeControl {
-    /// Called for each merged entry.
+    /// Called for each merged entry. `owed` is the time that the merge has to wait, kept by it.
     ///
     /// # Errors
     /// If the merge must stop.
-    fn check(&self) -> std::io::Result<()> {
+    fn check(&self, owed: &mut Duration) -> std::io::Result<()> {
+        let nanos = self.entry_nanos.load(Ordering::Relaxed);
+        if nanos > 0 {
+            *owed += Duration::from_nanos(nanos);
+            if *owed >= SLOW_STEP {
+                std::thread::sleep(std::mem::take(owed));
+            }
+        }
         if self.stopping.load(Ordering::Relaxed) {
             return Err(std::io::Error::from(std::io::ErrorKind::Interrupted));
         }
@@ -181,7 +194,7 @@ impl Factory for DropFilterFactory {
 
     fn make_filter(&self, _context: &Context) -> Box<dyn CompactionFilter> {
         let ranges = joined(self.dropped.of(self.space));
-        Box::new(DropFilter { ranges, control: self.control.clone() })
+        Box::new(DropFilter { ranges, control: self.control.clone(), owed: Duration::ZERO })
     }
 }
 
@@ -201,6 +214,8 @@ struct DropFilter {
     /// Sorted and disjoint.
     ranges: Vec<DroppedRange>,
     control: MergeControl,
+    /// What a slow merge has to wait.
+    owed: Duration,
 }
 
 impl CompactionFilter for DropFilter {
@@ -209,7 +224,7 @@ impl CompactionFilter for DropFilter {
         item: ItemAccessor<'_>,
         _context: &Context,
     ) -> lsm_tree::Result<Verdict> {
-        self.control.check()?;
+        self.control.check(&mut self.owed)?;
         if self.ranges.is_empty() {
             return Ok(Verdict::Keep);
         }

@@ -170,6 +170,8 @@ pub(crate) struct Shared {
     scratch: Arc<Scratch>,
     flushing: Mutex<FlushState>,
     work: Work,
+    /// See [`Store::slow_merges`].
+    merge_entry_nanos: Arc<AtomicU64>,
     closed: AtomicBool,
     counters: Counters,
     /// Bytes in active memtables, and in those that are being written to tables.
@@ -253,6 +255,11 @@ impl Store for DiskStore {
 
     fn pace(&self, is_wanted: &dyn Fn() -> bool) {
         self.shared.pressure.pay(|| is_wanted() && !self.shared.closed.load(Ordering::Acquire));
+    }
+
+    fn slow_merges(&self, entries_per_second: u32) {
+        let nanos = 1_000_000_000_u64.checked_div(u64::from(entries_per_second)).unwrap_or(0);
+        self.shared.merge_entry_nanos.store(nanos, Ordering::Relaxed);
     }
 
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {

@@ -57,7 +57,12 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     }
     let dropped = Arc::new(DroppedRanges::load(&path)?);
     let stopping = Arc::new(AtomicBool::new(false));
-    let control = MergeControl { stopping: stopping.clone(), device: options.log_device.clone() };
+    let control = MergeControl {
+        stopping: stopping.clone(),
+        device: options.log_device.clone(),
+        entry_nanos: Arc::default(),
+    };
+    let merge_entry_nanos = control.entry_nanos.clone();
     let setup = TreeSetup::new(options.cache_bytes / BLOCK_SHARE, dropped.clone(), control);
     let trees = setup.open(&path)?;
     let log_folder = path.join("log");
@@ -96,6 +101,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         write_format(&path)?;
     }
     Ok(Shared {
+        merge_entry_nanos,
         tracker: Tracker::new(last),
         counter: setup.counter.clone(),
         commit: Mutex::new(Commit { memtables, loads: Vec::new() }),
