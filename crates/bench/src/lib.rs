@@ -1,7 +1,7 @@
 //! `motif bench`: loads a MongoDB-compatible server and says what its operations cost.
 //!
 //! `data` makes documents and random choices, `workload` the requests, `drive` runs one workload, `process`
-//! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
+//! starts servers and reads their cost, `machine` how busy everything else is, `resources` measures start-up, memory and flatness,
 //! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `patterns` what
 //! patterns cost and save, `pressure` what single writes wait for while much is written, `beside` what others pay for them, `security` encryption, privileges and logins,
 //! `soak` loads a server for an hour, `report` prints. With `--compare` the servers take turns, workload by workload,
@@ -14,6 +14,7 @@ mod beside;
 mod changes;
 mod data;
 mod drive;
+mod machine;
 mod patterns;
 mod pressure;
 mod process;

@@ -322,11 +322,13 @@ impl Process {
         memory_of_status(&text).ok_or_else(|| anyhow!("`{path}` is not as expected"))
     }
 
-    /// Bytes that the process has read from and written to disks, if the system counts them.
+    /// Bytes that the process has read from disks and written to files, if the system counts them.
+    ///
+    /// Written bytes are those of write calls, not `write_bytes`: for a small write into a large
+    /// folio of the page cache, Linux counts the whole folio there, which makes a log look a
+    /// hundred times as large. Sent messages do not count.
     pub(crate) fn io(self) -> Option<(u64, u64)> {
-        let text = fs::read_to_string(format!("/proc/{}/io", self.0)).ok()?;
-        let number = |name| text.lines().find_map(|line| line.strip_prefix(name))?.parse().ok();
-        Some((number("read_bytes: ")?, number("write_bytes: ")?))
+        io_of(&fs::read_to_string(format!("/proc/{}/io", self.0)).ok()?)
     }
 
     /// Waits until background work is over (below 5 % of a core), at most `limit`.
@@ -370,6 +372,11 @@ fn cpu_of_stat(text: &str) -> Option<Duration> {
     Some(Duration::from_nanos((user + system).saturating_mul(1_000_000_000 / per_second)))
 }
 
+fn io_of(text: &str) -> Option<(u64, u64)> {
+    let number = |name| text.lines().find_map(|line| line.strip_prefix(name))?.parse().ok();
+    Some((number("read_bytes: ")?, number("wchar: ")?))
+}
+
 fn memory_of_status(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -392,6 +399,13 @@ mod tests {
     fn memory_is_read_in_bytes() {
         assert_eq!(memory_of_status("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2_097_152));
         assert_eq!(memory_of_status("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn read_bytes_of_the_disk_and_bytes_of_write_calls_are_counted() {
+        let text = "rchar: 9\nwchar: 70\nsyscr: 1\nread_bytes: 4096\nwrite_bytes: 1048576\n";
+        assert_eq!(io_of(text), Some((4096, 70)));
+        assert_eq!(io_of("rchar: 9\n"), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! memory, space, and bytes read and written.
 
 use super::super::drive::latency_histogram;
+use super::super::machine::Others;
 use super::super::process::Server;
 use super::Pressure;
 use anyhow::{Result, bail};
@@ -55,6 +56,8 @@ pub(super) fn watch(
         latency: Mutex::new(latency_histogram()?),
         ended: AtomicBool::new(false),
     };
+    let mut others = Others::default();
+    others.begin(process);
     let begun = Instant::now();
     let (samples, worked, elapsed) = std::thread::scope(|scope| -> Result<_> {
         let sampler = scope.spawn(|| sample(server, &meter));
@@ -74,6 +77,7 @@ pub(super) fn watch(
         Ok((samples, worked?, elapsed))
     })?;
     let (read, written) = process.io().unwrap_or_default();
+    others.end(process);
     let (server_name, phase, size) = name;
     let done = worked.unwrap_or(meter.done.into_inner());
     let space_end = server.space();
@@ -89,6 +93,7 @@ pub(super) fn watch(
         written: written.saturating_sub(written_before),
         space_peak: samples.space_peak.max(space_end),
         space_end,
+        others: others.percent(),
     })
 }
 

@@ -53,12 +53,14 @@ pub(crate) struct Pressure {
     pub(crate) latency: Histogram<u64>,
     /// Resident memory in each second, in bytes.
     pub(crate) memory: Vec<u64>,
-    /// Bytes that the process read from and wrote to disks.
+    /// Bytes that the process read from disks and wrote to files.
     pub(crate) read: u64,
     pub(crate) written: u64,
     /// The most bytes of the data folder, and those at the end.
     pub(crate) space_peak: u64,
     pub(crate) space_end: u64,
+    /// The share of the machine that other processes used, in percent.
+    pub(crate) others: f64,
 }
 
 /// How to measure.

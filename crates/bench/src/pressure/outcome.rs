@@ -108,7 +108,7 @@ pub(crate) fn print(out: &mut String, found: &[Pressure]) -> std::fmt::Result {
     }
     writeln!(
         out,
-        "{:7} {:5} {:20} {:>10} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8}",
+        "{:7} {:5} {:20} {:>10} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>6}",
         "server",
         "data",
         "phase",
@@ -121,13 +121,14 @@ pub(crate) fn print(out: &mut String, found: &[Pressure]) -> std::fmt::Result {
         "read MiB",
         "written",
         "disk max",
-        "disk end"
+        "disk end",
+        "others"
     )?;
     for phase in found {
         let mib = |bytes: u64| bytes >> 20;
         writeln!(
             out,
-            "{:7} {:5} {:20} {:>10.0} {:>8.2} {:>8.2} {:>8.2} {:>8.1} {:>7} {:>8} {:>8} {:>8} {:>8}",
+            "{:7} {:5} {:20} {:>10.0} {:>8.2} {:>8.2} {:>8.2} {:>8.1} {:>7} {:>8} {:>8} {:>8} {:>8} {:>5.0}%",
             phase.server,
             phase.size,
             phase.phase,
@@ -141,6 +142,7 @@ pub(crate) fn print(out: &mut String, found: &[Pressure]) -> std::fmt::Result {
             mib(phase.written),
             mib(phase.space_peak),
             mib(phase.space_end),
+            phase.others,
         )?;
         let seconds = &phase.by_second;
         let (least, most) = (seconds.iter().min(), seconds.iter().max());
@@ -156,7 +158,7 @@ pub(crate) fn print(out: &mut String, found: &[Pressure]) -> std::fmt::Result {
     writeln!(
         out,
         "(docs/s: written documents, or those that a scan, group, sort or index build went through; latencies are \
-         of single durable updates beside it, of batches of {} while loading)\n",
+         of single durable updates beside it, of batches of {} while loading; others: the share of the machine that other processes used)\n",
         super::BATCH
     )
 }
@@ -176,6 +178,7 @@ fn phase_json(out: &mut Writer<'_>, phase: &Pressure) {
     }
     out.f64("maxMs", phase.max());
     out.count("readBytes", phase.read).count("writtenBytes", phase.written);
+    out.f64("othersCpuPercent", phase.others);
     out.count("diskPeakBytes", phase.space_peak).count("diskEndBytes", phase.space_end);
     for (name, values) in
         [("writesBySecond", &phase.by_second), ("residentBySecond", &phase.memory)]
@@ -230,6 +233,7 @@ mod tests {
             written,
             space_peak,
             space_end,
+            others: 0.0,
         }
     }
 

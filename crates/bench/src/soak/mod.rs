@@ -12,6 +12,7 @@ mod shop;
 mod table;
 
 use super::Notes;
+use super::machine::Others;
 use super::process::{Program, Server};
 use super::workload::{self, DATABASE};
 use anyhow::{Context, Result, bail};
@@ -124,7 +125,8 @@ fn soak(args: &SoakArgs, server: &mut Server) -> Result<ExitCode> {
     };
     say(&format!(
         "{docs} documents of about {DOCUMENT_BYTES} bytes with their index entries; cache {} MiB; {} writers; \
-         memory, disk, pinned, snapshots and young tables are the most seen in the row\n{}",
+         memory, disk, pinned, snapshots and young tables are the most seen in the row; others is what the rest of the \
+         machine does, which latencies suffer from\n{}",
         args.cache,
         args.writers,
         table::header()
@@ -209,7 +211,8 @@ impl Watch<'_, '_> {
             let mut io = self.server.process().io().unwrap_or_default();
             let mut status = Client::connect(&self.server.uri())?;
             let end = (begun.elapsed() + step).min(self.whole);
-            let mut up = Instant::now();
+            let (mut up, mut others) = (Instant::now(), Others::default());
+            others.begin(self.server.process());
             while begun.elapsed() < end {
                 std::thread::sleep(Duration::from_millis(500).min(end - begun.elapsed().min(end)));
                 if self.load.gate.has_ended() {
@@ -222,14 +225,18 @@ impl Watch<'_, '_> {
                     killed += 1;
                     row.up += up.elapsed();
                     add_io(&mut row, io, self.server.process().io());
+                    others.end(self.server.process());
                     self.kill(begun.elapsed(), killed)?;
                     io = self.server.process().io().unwrap_or_default();
                     status = Client::connect(&self.server.uri())?;
                     up = Instant::now();
+                    others.begin(self.server.process());
                 }
             }
             row.up += up.elapsed();
             add_io(&mut row, io, self.server.process().io());
+            others.end(self.server.process());
+            row.others = others.percent();
             row.at = begun.elapsed();
             let mut latency = self.load.latency.lock().unwrap_or_else(PoisonError::into_inner);
             (row.writes, row.reads) = (Millis::of(&latency.writes), Millis::of(&latency.reads));

@@ -60,9 +60,11 @@ pub(super) struct Row {
     pub(super) snapshots: u64,
     /// The most tables of one tree that wait for merging.
     pub(super) young: u64,
-    /// Bytes that the process read from and wrote to disks.
+    /// Bytes that the process read from disks and wrote to files.
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
+    /// The share of the machine that other processes used, in percent.
+    pub(super) others: f64,
 }
 
 impl Row {
@@ -79,7 +81,7 @@ impl Row {
         let seconds = self.at.as_secs();
         format!(
             "{:>3}:{:02} {:>9.0} {:>8.0} {:>9.2} {:>9.2} {:>9.1} {:>9.2} {:>8.0} {:>8.0} {:>8.0} {:>5} {:>6} \
-             {:>8.0} {:>8.0}\n",
+             {:>8.0} {:>8.0} {:>6.0}\n",
             seconds / 60,
             seconds % 60,
             self.rate(self.writes.count),
@@ -95,6 +97,7 @@ impl Row {
             self.young,
             mib(self.read_bytes),
             mib(self.written_bytes),
+            self.others,
         )
     }
 }
@@ -102,8 +105,8 @@ impl Row {
 /// The two lines above the rows.
 pub(super) fn header() -> String {
     format!(
-        "{:>6} {:>9} {:>8} {:>29} {:>9} {:>8} {:>8} {:>8} {:>5} {:>6} {:>8} {:>8}\n{:>6} {:>9} {:>8} {:>9} {:>9} \
-         {:>9} {:>9} {:>8} {:>8} {:>8} {:>5} {:>6} {:>8} {:>8}\n",
+        "{:>6} {:>9} {:>8} {:>29} {:>9} {:>8} {:>8} {:>8} {:>5} {:>6} {:>8} {:>8} {:>6}\n{:>6} {:>9} {:>8} {:>9} {:>9} \
+         {:>9} {:>9} {:>8} {:>8} {:>8} {:>5} {:>6} {:>8} {:>8} {:>6}\n",
         "",
         "writes",
         "reads",
@@ -116,6 +119,7 @@ pub(super) fn header() -> String {
         "young",
         "read",
         "written",
+        "others",
         "m:ss",
         "/s",
         "/s",
@@ -130,6 +134,7 @@ pub(super) fn header() -> String {
         "tables",
         "MiB",
         "MiB",
+        "CPU %",
     )
 }
 
