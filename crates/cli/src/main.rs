@@ -7,7 +7,7 @@ mod limits;
 mod size;
 
 use clap::{Parser, Subcommand};
-use cmd::{check, serve, transfer, user, version};
+use cmd::{check, repair, serve, transfer, user, version};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -22,6 +22,7 @@ Examples:
   motif serve --auth --listen 0.0.0.0:27017
   motif user add ada --role root
   motif check /var/lib/motif
+  motif repair /var/lib/motif --to /var/lib/motif-new
   motif import --db shop --collection orders --file orders.json
   motif export --db shop --collection orders --file orders.csv --fields _id,total
   motif bench --compare /path/to/mongod
@@ -44,6 +45,7 @@ enum Command {
     /// Serve a data folder to clients
     Serve(config::ServeArgs),
     Check(check::CheckArgs),
+    Repair(repair::RepairArgs),
     Import(transfer::import::ImportArgs),
     Export(transfer::export::ExportArgs),
     User(user::UserArgs),
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         None => serve::run(cli.serve),
         Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Repair(args)) => repair::run(&args),
         Some(Command::Import(args)) => transfer::import::run(&args),
         Some(Command::Export(args)) => transfer::export::run(&args),
         Some(Command::User(args)) => user::run(&args),

@@ -1,21 +1,26 @@
 //! Verifies stored data: files, documents, index entries and counts must agree.
 //!
 //! Everything is read at one snapshot, including the catalog and the counters, so concurrent writes
-//! cause no findings. `motif check` checks all collections, `validate` checks one.
+//! cause no findings. `motif check` checks all collections, `validate` checks one. Data that cannot
+//! be read is a finding, and the check goes on with the next index or collection.
 //!
 //! Layer: service.
 
 use crate::catalog::{Catalog, Collection, Index, IndexState, persist};
+use crate::damage::{Damage, Names, hex};
 use crate::index::maintain;
 use crate::index_keys::keys;
 use crate::layout;
+use crate::options::{Options, Storage};
+use crate::records::write::record_of_id;
 use crate::store_failed;
 use crate::trash::range_of;
 use crate::txn::Data;
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
-use store::{Direction, Range, Snapshot, Space};
-use value::{RawDoc, Result, Val, keys as order};
+use store::{Direction, DiskStore, Finding, Range, Salvage, Snapshot, Space, StoreError};
+use value::{Code, Error, RawDoc, Result, Val};
 
 /// The most findings listed per collection; further ones are only counted.
 const FINDINGS_MAX: usize = 100;
@@ -97,6 +102,13 @@ pub fn check(data: &Data, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Ve
             None => format!("{}: {}", damage.file.display(), damage.what),
         })
         .collect();
+    findings.extend(compare(data, progress)?);
+    Ok(findings)
+}
+
+/// Compares documents, index entries and counts of every collection.
+fn compare(data: &Data, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Vec<String>> {
+    let mut findings = Vec::new();
     let snapshot = data.store.snapshot();
     let catalog = catalog_at(&snapshot)?;
     for collection in catalog.collections().filter(|c| c.view().is_none()) {
@@ -124,6 +136,85 @@ pub fn check(data: &Data, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Ve
     Ok(findings)
 }
 
+/// The result of checking a folder.
+pub struct Checked {
+    /// Damaged files, with the collections, indexes and keys that are affected.
+    pub damage: Vec<Damage>,
+    /// Problems with documents, index entries and counts.
+    pub findings: Vec<String>,
+    /// The number of collections.
+    pub collections: u64,
+}
+
+/// Checks a folder that no process uses: first all files, then documents, indexes and counts, if the
+/// folder can be opened. Damage does not end the check. The folder is not changed.
+///
+/// # Errors
+/// When it is no data folder or is in use, or the operating system fails.
+pub fn check_folder(folder: &Path, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Checked> {
+    let salvage = Salvage::open(folder).map_err(store_failed)?;
+    let found = salvage.inspect(&mut |done, total| progress("files", done, total));
+    let mut collections: Vec<Collection> = Vec::new();
+    salvage.read(Space::Catalog, &mut |key, value, _| {
+        if let (Some((persist::Record::Collection, id)), Some(value)) =
+            (persist::record_of(&key), value)
+        {
+            collections.extend(persist::read_collection(id, RawDoc::new(&value)));
+        }
+        Ok::<(), Error>(())
+    })?;
+    // The store locks the folder itself.
+    drop(salvage);
+    let names = Names::of(collections.iter());
+    let mut ranges = found.iter().flat_map(Finding::ranges);
+    let all_known = !ranges.any(|range| range.space == Space::Catalog);
+    let damage = found.iter().map(|found| names.describe(folder, found, all_known)).collect();
+    let findings = match open_to_read(folder) {
+        Ok(data) => {
+            let findings =
+                compare(&data, progress).unwrap_or_else(|error| vec![not_compared(&error)]);
+            data.store.close().map_err(store_failed)?;
+            findings
+        }
+        Err(why) => vec![why],
+    };
+    Ok(Checked { damage, findings, collections: collections.len() as u64 })
+}
+
+fn not_compared(why: &dyn std::fmt::Display) -> String {
+    format!(
+        "the folder cannot be opened, so documents, indexes and counts were not compared: {why}"
+    )
+}
+
+/// Opens a folder for reading; the error is a finding.
+fn open_to_read(folder: &Path) -> std::result::Result<Data, String> {
+    let options = store::Options { read_only: true, ..store::Options::default() };
+    let store = DiskStore::open(folder, options).map_err(|error| match error {
+        StoreError::Corrupt { file, what, .. } => {
+            let file = file.strip_prefix(folder).unwrap_or(&file);
+            not_compared(&format!("{}: {what}", file.display()))
+        }
+        error => not_compared(&error),
+    })?;
+    let storage = Storage::Disk(folder.to_path_buf());
+    let options = Options { storage, read_only: true, ..Options::default() };
+    let (data, _) = Data::open(options, Box::new(store)).map_err(|error| not_compared(&error))?;
+    Ok(data)
+}
+
+/// Turns the error of unreadable data into a finding; other errors end the check.
+fn unreadable<T>(result: Result<T>, find: &mut dyn FnMut(String)) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.code() == Code::DATA_CORRUPTION_DETECTED => {
+            find(format!("cannot be read further: {}", error.message()));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Checks one collection. `step` is called with the number of documents read; an error from it ends
 /// the check.
 ///
@@ -148,7 +239,11 @@ pub fn check_collection(
         })
         .collect();
     let mut documents = layout::all(collection, snapshot)?;
-    while let Some((key, doc)) = documents.next()? {
+    let mut is_whole = true;
+    loop {
+        let next = unreadable(documents.next(), &mut |finding| report.find(finding))?;
+        is_whole &= next.is_some();
+        let Some(Some((key, doc))) = next else { break };
         report.documents += 1;
         report.bytes += doc.len() as u64;
         if report.documents.is_multiple_of(1024) {
@@ -172,17 +267,24 @@ pub fn check_collection(
         }
     }
     step(report.documents)?;
-    layout::check(collection, snapshot, &mut |finding| report.find(finding))?;
+    if is_whole {
+        layout::check(collection, snapshot, &mut |finding| report.find(finding))?;
+    }
     for ((index, expected), found) in indexes.iter().zip(expected).zip(&mut report.indexes) {
         if index.is_clustered() {
             found.entries = expected;
             continue;
         }
-        walk_index(snapshot, index, found, step)?;
+        if !walk_index(snapshot, index, found, step)? || !is_whole {
+            continue;
+        }
         // Every expected entry was looked up, so additional entries belong to no document.
         if found.entries > expected {
             report_unowned_entries(snapshot, collection, index, found)?;
         }
+    }
+    if !is_whole {
+        return Ok(report);
     }
     let (documents, bytes) = (collection.counters.documents(), collection.counters.bytes());
     if documents != report.documents {
@@ -200,7 +302,7 @@ fn check_record(collection: &Collection, record: &[u8], doc: RawDoc<'_>, report:
         return report.find(format!("the document with key {} has no _id", hex(record)));
     };
     let clustered = collection.indexes.first().is_some_and(|index| index.is_clustered());
-    if clustered && order::key(id) != record {
+    if clustered && record_of_id(collection, id) != record {
         report.find(format!("the document with _id {} stands in the wrong place", json_text(id)));
     }
 }
@@ -224,7 +326,10 @@ fn check_entries(
     let mut present = 0;
     for key in &keys.keys {
         let entry = maintain::entry_key(index, &key.values, record);
-        match snapshot.get(Space::Indexes, &entry).map_err(store_failed)? {
+        // Unreadable entries are reported once, by `walk_index`.
+        let stored = snapshot.get(Space::Indexes, &entry).map_err(store_failed);
+        let Some(stored) = unreadable(stored, &mut |_| {})? else { continue };
+        match stored {
             Some(types) => {
                 present += 1;
                 // Covered queries read only values that are not arrays. Of equal elements of an
@@ -246,16 +351,22 @@ fn check_entries(
     Ok(present)
 }
 
-/// Counts the entries of an index and reports equal keys in a unique one.
+/// Counts the entries of an index and reports equal keys in a unique one. Returns whether all could
+/// be read.
 fn walk_index(
     snapshot: &Snapshot,
     index: &Index,
     found: &mut IndexReport,
     step: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<()> {
+) -> Result<bool> {
     let mut entries = open(snapshot, Space::Indexes, index.id)?;
     let mut last: Vec<u8> = Vec::new();
-    while let Some((entry, _)) = entries.next().map_err(store_failed)? {
+    loop {
+        let next = entries.next().map_err(store_failed);
+        let Some(next) = unreadable(next, &mut |finding| found.find(finding))? else {
+            return Ok(false);
+        };
+        let Some((entry, _)) = next else { return Ok(true) };
         found.entries += 1;
         if found.entries.is_multiple_of(4096) {
             step(found.entries)?;
@@ -274,7 +385,6 @@ fn walk_index(
         last.clear();
         last.extend_from_slice(values);
     }
-    Ok(())
 }
 
 /// Reports the entries that belong to no document.
@@ -312,18 +422,6 @@ fn open(snapshot: &Snapshot, space: Space, id: u32) -> Result<Range> {
 
 fn json_text(value: Val<'_>) -> String {
     value::ejson::print_value(value, value::ejson::Format::Relaxed)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(2 * bytes.len().min(64) + 3);
-    for byte in bytes.iter().take(64) {
-        let _ = write!(text, "{byte:02x}");
-    }
-    if bytes.len() > 64 {
-        text.push('…');
-    }
-    text
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ mod clock;
 mod command_log;
 mod commands;
 mod cursor;
+mod damage;
 mod engine;
 mod exec;
 mod fail_points;
@@ -66,6 +67,7 @@ mod planner;
 mod profiler;
 mod query_stats;
 mod records;
+mod repair;
 mod reply;
 mod request;
 mod resources;
@@ -82,8 +84,10 @@ mod usage;
 mod validation;
 
 pub use bson;
+pub use check::{Checked, check_folder};
 pub use client::Client;
 pub use commands::{Handling, handling};
+pub use damage::{Affected, Damage, Severity};
 pub use engine::Engine;
 pub use library::{
     Aggregate, Builder, Collection, CountDocuments, CreateCollection, CreateIndex, Cursor,
@@ -94,6 +98,7 @@ pub use library::{
 pub use memory::{Memory, Share};
 pub use metrics::{Metrics, Network, ServerCertificate};
 pub use options::{Options, Storage};
+pub use repair::{Copied, Repaired, repair};
 pub use reply::{error_of, is_ok};
 pub use request::{ClientCertificate, Flow, Peer, Request, Sequence};
 pub use shared::Inner;

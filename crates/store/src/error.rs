@@ -51,7 +51,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The folder has a format that this version does not know.
-    #[error("{} has format {found}, this version reads {supported}; open it with the version that wrote it", path.display())]
+    #[error("{} has format {found}, this version reads {supported}; open it with the version that wrote it; if the file FORMAT is damaged, run `motif check` and `motif repair`", path.display())]
     Version {
         /// The folder.
         path: PathBuf,

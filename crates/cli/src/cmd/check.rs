@@ -1,17 +1,18 @@
 //! `motif check`: reads a whole data folder and says what is wrong with it.
 
+use super::progress::Bar;
+use crate::limits;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
-use motifdb::{Engine, Options, Storage};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Verify a data folder: checksums, indexes against documents, counts.
 ///
-/// Opens the folder read-only and changes nothing; the server must not be running on it. The exit
-/// code is 1 when something is wrong.
+/// Changes nothing; the server must not be running on the folder. Goes on behind the first error and
+/// lists all of them, with the collections, indexes and keys that are affected. The exit code is 1
+/// when something is wrong.
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
     /// The data folder
@@ -25,31 +26,34 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     if !folder.is_dir() {
         bail!("there is no data folder `{}`", folder.display());
     }
-    let options =
-        Options { storage: Storage::Disk(folder.clone()), read_only: true, ..Options::default() };
-    let engine = Engine::open(options)
+    limits::raise_open_files();
+    let bar = Bar::new()?;
+    let checked = motifdb::check_folder(folder, &mut |what, done, total| {
+        bar.show(what, done, total);
+    });
+    bar.finish();
+    let checked = checked
         .map_err(|error| anyhow!("{}", error.message()))
-        .with_context(|| format!("cannot open the data folder `{}`", folder.display()))?;
-    let bar = if std::io::stderr().is_terminal() {
-        ProgressBar::new(0).with_style(ProgressStyle::with_template("{bar:30} {percent}% {msg}")?)
-    } else {
-        ProgressBar::hidden()
-    };
-    let findings = engine.check(&mut |what, done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-        bar.set_message(what.to_owned());
-    })?;
-    bar.finish_and_clear();
-    engine.close()?;
+        .with_context(|| format!("cannot check the data folder `{}`", folder.display()))?;
     let mut out = std::io::stdout().lock();
-    for finding in &findings {
+    for damage in &checked.damage {
+        writeln!(out, "{damage}")?;
+    }
+    for finding in &checked.findings {
         writeln!(out, "{finding}")?;
     }
-    match findings.len() {
-        0 => writeln!(out, "{}: nothing is wrong", folder.display())?,
-        1 => writeln!(out, "{}: 1 thing is wrong", folder.display())?,
-        count => writeln!(out, "{}: {count} things are wrong", folder.display())?,
+    let shown = folder.display();
+    match checked.damage.len() + checked.findings.len() {
+        0 => writeln!(out, "{shown}: nothing is wrong ({} collections)", checked.collections)?,
+        1 => writeln!(out, "{shown}: 1 thing is wrong")?,
+        count => writeln!(out, "{shown}: {count} things are wrong")?,
     }
-    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if !checked.damage.is_empty() {
+        writeln!(
+            out,
+            "`motif repair {shown} --to NEW` copies everything that is readable to a new folder"
+        )?;
+    }
+    let is_good = checked.damage.is_empty() && checked.findings.is_empty();
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

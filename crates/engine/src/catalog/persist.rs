@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use store::{Direction, Snapshot, Space};
 use value::collation::CollationSource;
 use value::path::Path;
-use value::{Collation, DocBuf, Error, RawDoc, Result, Val};
+use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
 
 const COLLECTION: u8 = 1;
 const COUNTERS: u8 = 2;
@@ -24,6 +24,57 @@ const BUILD: u8 = 5;
 const PATTERN: u8 = 6;
 /// Separate from the records of collections.
 const CONCERNS: u8 = 20;
+
+/// What a record of the catalog is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// A collection.
+    Collection,
+    /// The counters of a collection.
+    Counters,
+    /// Which fields of an index held arrays.
+    Multikey,
+    /// The next free identifier.
+    NextId,
+    /// The progress of an index build.
+    Build,
+    /// A pattern.
+    Pattern,
+    /// Settings.
+    Other,
+}
+
+impl Record {
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Record::Collection => "collection",
+            Record::Counters => "counters of collection",
+            Record::Multikey => "arrays of index",
+            Record::NextId => "next identifier",
+            Record::Build => "build of index",
+            Record::Pattern => "pattern",
+            Record::Other => "setting",
+        }
+    }
+}
+
+/// Returns what the record with this key is about, and its identifier.
+#[must_use]
+pub fn record_of(key: &[u8]) -> Option<(Record, u32)> {
+    let (tag, id) = key.split_first()?;
+    let record = match *tag {
+        COLLECTION => Record::Collection,
+        COUNTERS => Record::Counters,
+        MULTIKEY => Record::Multikey,
+        NEXT_ID => Record::NextId,
+        BUILD => Record::Build,
+        PATTERN => Record::Pattern,
+        _ => Record::Other,
+    };
+    Some((record, u32::from_be_bytes(*id.first_chunk()?)))
+}
 
 /// Returns the key of a collection's record.
 #[must_use]
@@ -77,8 +128,12 @@ pub fn encode_pattern(db: &str, pattern: &Pattern) -> DocBuf {
     })
 }
 
-fn decode_pattern(id: u32, record: RawDoc<'_>) -> Result<(String, Pattern)> {
-    let damaged = || Error::internal("the catalog holds a pattern that is not understood");
+/// Decodes the record of a pattern: its database and itself.
+///
+/// # Errors
+/// When the record is damaged.
+pub fn decode_pattern(id: u32, record: RawDoc<'_>) -> Result<(String, Pattern)> {
+    let damaged = || damaged("a pattern");
     let text = |name| record.get(name).and_then(Val::as_str).ok_or_else(damaged);
     let declaration = record.get("declaration").and_then(Val::as_doc).ok_or_else(damaged)?;
     let mut pattern = patterns::declaration::parse(text("collection")?, declaration)?;
@@ -86,6 +141,14 @@ fn decode_pattern(id: u32, record: RawDoc<'_>) -> Result<(String, Pattern)> {
     pattern.phase = Phase::of_name(text("phase")?).ok_or_else(damaged)?;
     pattern.failure = text("failure")?.to_owned();
     Ok((text("db")?.to_owned(), pattern))
+}
+
+fn damaged(what: &str) -> Error {
+    let message = format!(
+        "the catalog holds {what} that is not understood; run `motif check` to list all damage and \
+         `motif repair` to copy what is readable to a new folder"
+    );
+    Error::new(Code::DATA_CORRUPTION_DETECTED, message)
 }
 
 fn tagged(tag: u8, id: u32) -> [u8; 5] {
@@ -156,7 +219,7 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
         .range(Space::Catalog, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
         .map_err(crate::store_failed)?;
     while let Some((key, value)) = range.next().map_err(crate::store_failed)? {
-        let damaged = || Error::internal("the catalog holds a record that is not understood");
+        let damaged = || damaged("a record");
         let (tag, id) = key.split_first().ok_or_else(damaged)?;
         let id = u32::from_be_bytes(*id.first_chunk().ok_or_else(damaged)?);
         match *tag {
@@ -199,13 +262,21 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
     Ok(loaded)
 }
 
+/// Decodes the record of a collection, without its counters.
+///
+/// # Errors
+/// When the record is damaged.
+pub fn read_collection(id: u32, record: RawDoc<'_>) -> Result<Collection> {
+    decode(id, record, Counters::default(), &HashMap::new())
+}
+
 fn decode(
     id: u32,
     record: RawDoc<'_>,
     counters: Counters,
     multikey: &HashMap<u32, u64>,
 ) -> Result<Collection> {
-    let damaged = || Error::internal("the catalog holds a collection that is not understood");
+    let damaged = || damaged("a collection");
     let text = |name| record.get(name).and_then(Val::as_str).ok_or_else(damaged);
     let Some(Val::Binary(_, uuid)) = record.get("uuid") else { return Err(damaged()) };
     let options = DocBuf::from(record.get("options").and_then(Val::as_doc).ok_or_else(damaged)?);

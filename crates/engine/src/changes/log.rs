@@ -45,6 +45,25 @@ pub(crate) fn time_of(key: &[u8]) -> Option<u64> {
     }
 }
 
+/// Begins a log whose earlier records are lost: readers cannot resume from before it. Its first record
+/// is later than the time `after`.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn begin_anew(store: &dyn Store, after: u64) -> Result<()> {
+    let clock = Clock::new();
+    clock.begin_after(after);
+    let mut notes = Notes::default();
+    notes.nothing("repaired");
+    let mut batch = Batch::new();
+    for (record, times) in notes.finish(&mut batch) {
+        let first = clock.reserve(times);
+        batch.put_owned(Space::Log, key(first).as_slice(), record);
+    }
+    store.write(&batch).map_err(store_failed)?;
+    Ok(())
+}
+
 /// One record.
 #[derive(Clone)]
 pub(crate) struct Entry {
