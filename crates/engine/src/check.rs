@@ -19,7 +19,7 @@ use crate::txn::Data;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use store::{Direction, DiskStore, Finding, Range, Salvage, Snapshot, Space, StoreError};
+use store::{Direction, DiskStore, Finding, Range, Salvage, Snapshot, Space};
 use value::{Code, Error, RawDoc, Result, Val};
 
 /// The most findings listed per collection; further ones are only counted.
@@ -142,8 +142,20 @@ pub struct Checked {
     pub damage: Vec<Damage>,
     /// Problems with documents, index entries and counts.
     pub findings: Vec<String>,
+    /// Why documents, indexes and counts could not be compared, if so: the folder cannot be opened.
+    pub not_compared: Option<String>,
     /// The number of collections.
     pub collections: u64,
+}
+
+impl Checked {
+    /// The number of things that are wrong.
+    #[must_use]
+    pub fn wrong(&self) -> usize {
+        let found = self.damage.len() + self.findings.len();
+        // A folder that cannot be opened is usually one of the damages.
+        if found == 0 { usize::from(self.not_compared.is_some()) } else { found }
+    }
 }
 
 /// Checks a folder that no process uses: first all files, then documents, indexes and counts, if the
@@ -169,38 +181,32 @@ pub fn check_folder(folder: &Path, progress: &mut dyn FnMut(&str, u64, u64)) -> 
     let mut ranges = found.iter().flat_map(Finding::ranges);
     let all_known = !ranges.any(|range| range.space == Space::Catalog);
     let damage = found.iter().map(|found| names.describe(folder, found, all_known)).collect();
-    let findings = match open_to_read(folder) {
-        Ok(data) => {
-            let findings =
-                compare(&data, progress).unwrap_or_else(|error| vec![not_compared(&error)]);
-            data.store.close().map_err(store_failed)?;
-            findings
-        }
-        Err(why) => vec![why],
+    let mut checked = Checked {
+        damage,
+        findings: Vec::new(),
+        not_compared: None,
+        collections: collections.len() as u64,
     };
-    Ok(Checked { damage, findings, collections: collections.len() as u64 })
-}
-
-fn not_compared(why: &dyn std::fmt::Display) -> String {
-    format!(
-        "the folder cannot be opened, so documents, indexes and counts were not compared: {why}"
-    )
-}
-
-/// Opens a folder for reading; the error is a finding.
-fn open_to_read(folder: &Path) -> std::result::Result<Data, String> {
-    let options = store::Options { read_only: true, ..store::Options::default() };
-    let store = DiskStore::open(folder, options).map_err(|error| match error {
-        StoreError::Corrupt { file, what, .. } => {
-            let file = file.strip_prefix(folder).unwrap_or(&file);
-            not_compared(&format!("{}: {what}", file.display()))
+    match open_to_read(folder) {
+        Ok(data) => {
+            match compare(&data, progress) {
+                Ok(findings) => checked.findings = findings,
+                Err(error) => checked.not_compared = Some(error.message().to_owned()),
+            }
+            data.store.close().map_err(store_failed)?;
         }
-        error => not_compared(&error),
-    })?;
+        Err(error) => checked.not_compared = Some(error.message().to_owned()),
+    }
+    Ok(checked)
+}
+
+/// Opens a folder for reading.
+fn open_to_read(folder: &Path) -> Result<Data> {
+    let options = store::Options { read_only: true, ..store::Options::default() };
+    let store = DiskStore::open(folder, options).map_err(store_failed)?;
     let storage = Storage::Disk(folder.to_path_buf());
     let options = Options { storage, read_only: true, ..Options::default() };
-    let (data, _) = Data::open(options, Box::new(store)).map_err(|error| not_compared(&error))?;
-    Ok(data)
+    Ok(Data::open(options, Box::new(store))?.0)
 }
 
 /// Turns the error of unreadable data into a finding; other errors end the check.
@@ -208,7 +214,9 @@ fn unreadable<T>(result: Result<T>, find: &mut dyn FnMut(String)) -> Result<Opti
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.code() == Code::DATA_CORRUPTION_DETECTED => {
-            find(format!("cannot be read further: {}", error.message()));
+            // Without the advice to run a check.
+            let message = error.message().split("; restore ").next().unwrap_or_default();
+            find(format!("cannot be read further: {message}"));
             Ok(None)
         }
         Err(error) => Err(error),

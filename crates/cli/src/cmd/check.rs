@@ -43,7 +43,17 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
         writeln!(out, "{finding}")?;
     }
     let shown = folder.display();
-    match checked.damage.len() + checked.findings.len() {
+    if let Some(why) = &checked.not_compared {
+        write!(
+            out,
+            "the folder cannot be opened, so documents, indexes and counts were not compared"
+        )?;
+        match checked.damage.is_empty() {
+            true => writeln!(out, ": {why}")?,
+            false => writeln!(out)?,
+        }
+    }
+    match checked.wrong() {
         0 => writeln!(out, "{shown}: nothing is wrong ({} collections)", checked.collections)?,
         1 => writeln!(out, "{shown}: 1 thing is wrong")?,
         count => writeln!(out, "{shown}: {count} things are wrong")?,
@@ -54,6 +64,5 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
             "`motif repair {shown} --to NEW` copies everything that is readable to a new folder"
         )?;
     }
-    let is_good = checked.damage.is_empty() && checked.findings.is_empty();
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if checked.wrong() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

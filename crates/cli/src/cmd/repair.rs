@@ -78,24 +78,25 @@ fn print(out: &mut impl Write, repaired: &Repaired) -> Result<()> {
         writeln!(out)?;
     }
     for collection in &repaired.collections {
-        write!(out, "{}: {} documents", collection.namespace, collection.documents)?;
-        match collection.indexes {
-            0 => {}
-            1 => write!(out, ", 1 index")?,
-            count => write!(out, ", {count} indexes")?,
+        let documents = count(collection.documents, "document", "documents");
+        write!(out, "{}: {documents}", collection.namespace)?;
+        if collection.indexes > 0 {
+            write!(out, ", {}", count(collection.indexes, "index", "indexes"))?;
         }
-        match collection.invalid {
-            0 => writeln!(out)?,
-            count => writeln!(out, "; {count} records are no documents and were left out")?,
+        if collection.invalid > 0 {
+            let records = count(collection.invalid, "record", "records");
+            write!(out, "; without {records} that cannot be understood")?;
         }
+        writeln!(out)?;
     }
     let documents: u64 = repaired.collections.iter().map(|c| c.documents).sum();
     let bytes: u64 = repaired.collections.iter().map(|c| c.bytes).sum();
     writeln!(
         out,
-        "{}: {} collections, {documents} documents, {:.1} MB",
+        "{}: {}, {}, {:.1} MB",
         repaired.folder.display(),
-        repaired.collections.len(),
+        count(repaired.collections.len() as u64, "collection", "collections"),
+        count(documents, "document", "documents"),
         bytes as f64 / 1e6
     )?;
     let lost = repaired.damage.iter().any(|damage| damage.severity == Severity::Lost);
@@ -106,4 +107,8 @@ fn print(out: &mut impl Write, repaired: &Repaired) -> Result<()> {
         (true, false) => writeln!(out, "not everything could be proven to be complete; see above")?,
     }
     Ok(())
+}
+
+fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }

@@ -168,7 +168,7 @@ impl Walk {
             Some(last) => Bound::Excluded(Bytes::copy_from(last)),
             None => self.range.from.clone(),
         };
-        let what = if start >= self.table.length {
+        let what = if self.at > self.table.length || start >= self.table.length {
             "the file is cut off".to_string()
         } else {
             format!("{} bytes of data blocks are damaged", self.at.saturating_sub(start))
