@@ -80,7 +80,7 @@ impl<'s> Writer<'s> {
         self.store.write(&self.batch).map_err(store_failed)?;
         self.batch.clear();
         self.store.make_room();
-        self.store.pace();
+        self.store.pace(&|| true);
         Ok(())
     }
 }
