@@ -200,6 +200,19 @@ impl Operation {
         Ok(collection.seen_by(&self.reader())?.unwrap_or(collection))
     }
 
+    /// A collection of the catalog as a writer sees it.
+    ///
+    /// # Errors
+    /// As `sees`; IllegalOperation if the operation reads stored documents.
+    #[inline]
+    pub fn sees_to_write(&self, collection: Arc<Collection>) -> Result<Arc<Collection>> {
+        let seen = self.sees(collection)?;
+        if let Some(form) = &seen.form {
+            form.check_writable()?;
+        }
+        Ok(seen)
+    }
+
     /// An operation without an engine, with this memory limit for sorts and groups.
     #[cfg(test)]
     pub(crate) fn for_tests(sort_bytes_max: usize) -> Operation {

@@ -3,6 +3,7 @@
 use crate::declaration::{Common, Mode};
 use crate::documents::Documents;
 use crate::kind::{Kind, Traits};
+use crate::shape::Shape;
 use crate::stats::Stats;
 use std::sync::Arc;
 use value::path::Path;
@@ -117,6 +118,12 @@ pub struct Pattern {
 }
 
 impl Pattern {
+    /// How readers see the documents of the target, if the pattern decides that.
+    #[must_use]
+    pub fn shape(&self) -> Option<&dyn Shape> {
+        self.kind.shape()
+    }
+
     /// Returns a changed copy; its declaration is compiled again.
     ///
     /// # Errors

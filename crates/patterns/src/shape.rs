@@ -84,16 +84,14 @@ pub trait ShapeView: Send + Sync {
     /// When the image has no canonical form.
     fn accept(&self, before: Option<RawDoc<'_>>, image: RawDoc<'_>) -> Result<DocBuf>;
 
+    /// Whether `show` gets documents in the form in which the layout of the same pattern stores
+    /// them. Then the reader cannot write: `accept` is not called.
+    fn reads_stored(&self) -> bool {
+        false
+    }
+
     /// The paths whose values may differ from the canonical document, in either form; never `_id`.
     /// For this reader no index, covered read or answer from maintained values over such a path is
     /// used.
     fn differs_at(&self) -> &[String];
-}
-
-impl crate::Pattern {
-    /// How readers see the documents of the target, if the pattern decides that.
-    #[must_use]
-    pub fn shape(&self) -> Option<&dyn Shape> {
-        self.kind.shape()
-    }
 }

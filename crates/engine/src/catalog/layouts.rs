@@ -27,6 +27,14 @@ impl Layouts {
         (!layers.is_empty()).then(|| Arc::new(Layouts { id: collection.id, layers }))
     }
 
+    /// Returns the layouts except those of these patterns; `None` if none are left. Documents that are
+    /// read through it are those that the other layouts store.
+    pub(super) fn without(&self, patterns: &[u32]) -> Option<Arc<Layouts>> {
+        let stays = |pattern: &&Arc<Pattern>| !patterns.contains(&pattern.id);
+        let layers: Vec<_> = self.layers.iter().filter(stays).cloned().collect();
+        (!layers.is_empty()).then(|| Arc::new(Layouts { id: self.id, layers }))
+    }
+
     /// Returns the number of layouts.
     #[must_use]
     pub fn count(&self) -> usize {

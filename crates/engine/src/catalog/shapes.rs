@@ -11,7 +11,7 @@ use patterns::paths::meet;
 use patterns::shape::{Reader, Shape, ShapeView};
 use patterns::{CollectionPatterns, Pattern, Phase};
 use std::sync::Arc;
-use value::{DocBuf, Error, RawDoc, Result, Val};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 /// The shapes of one collection, as a stack.
 pub struct Shapes {
@@ -23,6 +23,8 @@ pub struct Shapes {
 pub struct ReaderForm {
     /// The views, in the order in which a canonical document passes them.
     views: Vec<Box<dyn ShapeView>>,
+    /// The patterns whose layouts the reader does not see, because it asks for stored documents.
+    unmapped: Vec<u32>,
 }
 
 impl Shapes {
@@ -38,20 +40,24 @@ impl Shapes {
 
     /// Returns the form in which a reader sees documents; `None` for the canonical form.
     fn form(&self, collection: &Collection, reader: &Reader) -> Result<Option<ReaderForm>> {
-        let shapes = || self.layers.iter().filter_map(|pattern| pattern.shape());
+        let shapes = || self.layers.iter().filter_map(|pattern| Some((pattern, pattern.shape()?)));
         if let Some(pin) = reader.pinned
-            && !shapes().any(|shape| shape.has_form(pin))
+            && !shapes().any(|(_, shape)| shape.has_form(pin))
         {
             return Err(Error::bad_value(format!(
                 "documents of '{}' have no version {pin} ('$schemaVersion')",
                 collection.namespace()
             )));
         }
-        let mut views = Vec::new();
-        for shape in shapes() {
-            views.extend(shape.view(reader)?);
+        let mut form = ReaderForm { views: Vec::new(), unmapped: Vec::new() };
+        for (pattern, shape) in shapes() {
+            let Some(view) = shape.view(reader)? else { continue };
+            if view.reads_stored() {
+                form.unmapped.push(pattern.id);
+            }
+            form.views.push(view);
         }
-        Ok((!views.is_empty()).then_some(ReaderForm { views }))
+        Ok((!form.views.is_empty()).then_some(form))
     }
 }
 
@@ -99,6 +105,20 @@ impl ReaderForm {
         Ok(image)
     }
 
+    /// Returns whether the reader may write.
+    ///
+    /// # Errors
+    /// IllegalOperation for a reader of stored documents.
+    pub fn check_writable(&self) -> Result<()> {
+        match self.unmapped.is_empty() {
+            true => Ok(()),
+            false => Err(Error::new(
+                Code::ILLEGAL_OPERATION,
+                "documents can only be read in the form in which they are stored",
+            )),
+        }
+    }
+
     /// Returns whether values at a path, below it or above it may differ from those of canonical
     /// documents.
     #[must_use]
@@ -120,7 +140,11 @@ impl Collection {
     pub fn seen_by(&self, reader: &Reader) -> Result<Option<Arc<Collection>>> {
         let Some(shapes) = &self.shapes else { return Ok(None) };
         let Some(form) = shapes.form(self, reader)? else { return Ok(None) };
-        Ok(Some(Arc::new(Collection { form: Some(Arc::new(form)), ..self.clone() })))
+        let layouts = match &self.layouts {
+            Some(layouts) if !form.unmapped.is_empty() => layouts.without(&form.unmapped),
+            layouts => layouts.clone(),
+        };
+        Ok(Some(Arc::new(Collection { layouts, form: Some(Arc::new(form)), ..self.clone() })))
     }
 
     /// Returns the indexes that queries may use: for a reader with its own form those over paths

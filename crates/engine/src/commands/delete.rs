@@ -114,7 +114,7 @@ pub(super) fn one(
             ));
         }
         let Some(collection) = find(context, name) else { return Ok((0, None)) };
-        let collection = context.op.sees(collection)?;
+        let collection = context.op.sees_to_write(collection)?;
         let done = modify::for_each_match(
             &engine.data,
             context.op,
@@ -135,7 +135,7 @@ pub(super) fn one(
             return Ok(done.n as u64);
         }
         let Some(collection) = writable(&txn.catalog, context.db, name)? else { return Ok(0) };
-        let collection = context.op.sees(collection)?;
+        let collection = context.op.sees_to_write(collection)?;
         let chosen = modify::choose_one(txn, context.op, &collection, &target)?;
         if let Some(chosen) = &chosen {
             write::delete(txn, &collection, &chosen.record, chosen.canonical())?;

@@ -161,7 +161,7 @@ impl FindAndModify<'_> {
         let Some(collection) = writable(&txn.catalog, context.db, self.name)? else {
             return if self.upsert { Ok(None) } else { self.reply(0, None, None, None).map(Some) };
         };
-        let collection = context.op.sees(collection)?;
+        let collection = context.op.sees_to_write(collection)?;
         let chosen = modify::choose_one(txn, context.op, &collection, &self.target)?;
         let reply = match (&self.update, chosen) {
             (None, None) => self.reply(0, None, None, None)?,

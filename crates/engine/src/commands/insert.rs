@@ -171,7 +171,7 @@ impl<'a> Insert<'a> {
         let Some(collection) = txn.catalog.get(self.db, self.name).cloned() else {
             return Ok(None);
         };
-        let collection = op.sees(collection)?;
+        let collection = op.sees_to_write(collection)?;
         if let Some(retryable) = &mut self.retryable {
             retryable.load(txn)?;
         }

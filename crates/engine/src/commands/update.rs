@@ -249,7 +249,7 @@ fn single(
             let Some(collection) = writable(&txn.catalog, context.db, name)? else {
                 return Ok(if upsert { None } else { Some(Outcome::default()) });
             };
-            let collection = context.op.sees(collection)?;
+            let collection = context.op.sees_to_write(collection)?;
             let mut outcome = Outcome::default();
             match modify::choose_one(txn, context.op, &collection, target)? {
                 Some(chosen) => {
@@ -308,7 +308,7 @@ fn many(
 ) -> Result<Outcome> {
     let engine = context.engine;
     if let Some(collection) = writable(&context.catalog(), context.db, name)? {
-        let collection = context.op.sees(collection)?;
+        let collection = context.op.sees_to_write(collection)?;
         let mut updates = Series::new(update);
         let done = modify::for_each_match(
             &engine.data,

@@ -217,7 +217,7 @@ pub fn for_each_match(
             // A shape may have been declared since the scan began. A statement that scans a
             // collection with shapes in its canonical form goes on like this.
             if collection.form.is_some() || collection.shapes.is_none() {
-                current = op.sees(current)?;
+                current = op.sees_to_write(current)?;
             }
             // Resolved values are those before the changes of this chunk, like stored values.
             let seen = resolve::is_needed(&current).then(|| txn.snapshot.clone());

@@ -47,7 +47,7 @@ pub(super) fn exchange(
                 format!("collection '{db}.{name}' was dropped while $out was writing to it"),
             ));
         };
-        let collection = op.sees(collection)?;
+        let collection = op.sees_to_write(collection)?;
         let accepted = accepted(&collection, &new)?;
         let new = accepted.as_ref().unwrap_or(&new);
         for doc in new {

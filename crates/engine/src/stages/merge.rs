@@ -353,7 +353,7 @@ impl Output for Merge {
         input: &mut dyn Stream,
     ) -> Result<Option<Seqno>> {
         let target = data.collection(&self.db, &self.name);
-        let target = target.map(|target| op.sees(target)).transpose()?;
+        let target = target.map(|target| op.sees_to_write(target)).transpose()?;
         self.check_index(target.as_deref())?;
         let (mut newest, mut left) = (None, None);
         loop {
@@ -379,7 +379,7 @@ impl Output for Merge {
                     let Some(collection) = txn.catalog.get(&self.db, &self.name).cloned() else {
                         return Ok(Written::default());
                     };
-                    let collection = op.sees(collection)?;
+                    let collection = op.sees_to_write(collection)?;
                     let written = self.write_some(txn, op, &collection, rest, bypass_validation);
                     write::trim_capped(txn, &collection)?;
                     Ok(written)

@@ -9,8 +9,9 @@ use motifdb::value::{DocBuf, OwnedVal, RawDoc, RawVal, Val, ejson};
 use std::collections::BTreeMap;
 
 /// Declarations: the shape alone, and above layouts.
-const STACKS: [&str; 3] = [
+const STACKS: [&str; 4] = [
     "",
+    ", STORED OLDER",
     ", {name: 'apart', kind: 'testApart', field: 'name'}",
     ", {name: 'apart', kind: 'testApart', field: 'a'}, {name: 'chunks', kind: 'testChunks'}",
 ];
@@ -137,7 +138,11 @@ impl Trial {
             server.run("{createIndexes: 'c', indexes: [{key: {u: 1}, name: 'u', unique: true, sparse: true}]}");
             server.run(&format!("{{insert: 'other', documents: [{}]}}", others.join(", ")));
         }
-        self.shaped.run(&format!("{{createPatterns: 'c', patterns: [{SHAPE}{stack}]}}"));
+        let mut declared = format!("{SHAPE}{stack}");
+        if let Some(shape) = declared.strip_suffix(", STORED OLDER") {
+            declared = shape.replace("clients", "storedOlder: true, clients");
+        }
+        self.shaped.run(&format!("{{createPatterns: 'c', patterns: [{declared}]}}"));
         self.shaped.run("{create: 'p'}");
         self.shaped.run("{createPatterns: 'p', patterns: [{name: 'n', kind: 'computed', from: 'c', on: {foreign: 'a'}, onMissingParent: 'create', fields: {n: {$count: {}}, last: {$max: '$name.last'}}}]}");
     }

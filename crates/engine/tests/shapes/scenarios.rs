@@ -411,6 +411,58 @@ fn shapes_are_stacked_by_version() {
 }
 
 #[test]
+fn stored_documents_can_be_read_as_they_are() {
+    let server = Server::new();
+    server.run("{create: 'c'}");
+    let shape = SHAPE.replace("clients", "storedOlder: true, clients");
+    server.run(&format!(
+        "{{createPatterns: 'c', patterns: [{shape}, {{name: 'chunks', kind: 'testChunks'}}]}}"
+    ));
+    server.run("{createIndexes: 'c', indexes: [{key: {'name.first': 1}, name: 'first'}, {key: {a: 1}, name: 'a'}]}");
+    let (mut old, mut new) = (connect(&server, "old"), connect(&server, "new"));
+    run(&mut old, "{insert: 'c', documents: [{_id: 1, full: 'Ada Byron', a: 1}]}");
+    run(
+        &mut new,
+        "{insert: 'c', documents: [{_id: 2, name: {first: 'Max', last: 'Born', title: 'Prof'}, a: 2}]}",
+    );
+    let stored = |client: &mut Client, rest: &str| {
+        docs(client, &format!("{{find: 'c', {rest}$schemaVersion: 'asStored'}}"))
+    };
+    for client in [&mut old, &mut new] {
+        let found = stored(client, "sort: {_id: 1}, ");
+        same(&super::print(found[0].as_doc()), "{_id: 1, full: 'Ada Byron', a: 1, _v: 1}");
+        same(
+            &super::print(found[1].as_doc()),
+            "{_id: 2, name: {first: 'Max', last: 'Born', title: 'Prof'}, a: 2}",
+        );
+        assert_eq!(stored(client, "filter: {full: 'Ada Byron'}, ").len(), 1);
+        assert_eq!(stored(client, "filter: {'name.first': 'Ada'}, ").len(), 0);
+        assert_eq!(stored(client, "filter: {a: 1}, ").len(), 1);
+    }
+    // Whatever is stored, an index over the canonical form finds it.
+    assert_eq!(ids(&mut new, "{find: 'c', filter: {'name.first': 'Ada'}, hint: 'first'}"), [1]);
+    same(&one(&mut new, 1), "{_id: 1, name: {first: 'Ada', last: 'Byron'}, a: 1}");
+    same(&one(&mut old, 1), "{_id: 1, full: 'Ada Byron', a: 1}");
+    for write in [
+        "{insert: 'c', documents: [{_id: 3}], $schemaVersion: 'asStored'}",
+        "{update: 'c', updates: [{q: {_id: 1}, u: {$set: {a: 3}}}], $schemaVersion: 'asStored'}",
+        "{update: 'c', updates: [{q: {}, u: {$set: {a: 3}}, multi: true}], $schemaVersion: 'asStored'}",
+        "{delete: 'c', deletes: [{q: {}, limit: 0}], $schemaVersion: 'asStored'}",
+        "{delete: 'c', deletes: [{q: {_id: 1}, limit: 1}], $schemaVersion: 'asStored'}",
+        "{findAndModify: 'c', query: {_id: 1}, remove: true, $schemaVersion: 'asStored'}",
+        "{aggregate: 'c', pipeline: [{$merge: {into: 'c'}}], cursor: {}, $schemaVersion: 'asStored'}",
+        "{aggregate: 'c', pipeline: [{$out: 'c'}], cursor: {}, $schemaVersion: 'asStored'}",
+    ] {
+        assert_eq!(server.code(write), 20, "{write}");
+    }
+    assert_eq!(all(&mut new).len(), 2);
+    server.verify("c");
+    server.run("{dropPatterns: 'c', names: ['names']}");
+    same(&one(&mut old, 1), "{_id: 1, name: {first: 'Ada', last: 'Byron'}, a: 1}");
+    server.verify("c");
+}
+
+#[test]
 fn without_the_pattern_there_is_one_form() {
     let (server, mut old, mut new) = start();
     run(&mut old, "{insert: 'c', documents: [{_id: 3, full: 'Max Born'}]}");

@@ -4,6 +4,7 @@
 mod apart;
 mod chunks;
 mod renamed;
+mod renamed_layout;
 
 pub use apart::values_read;
 
@@ -18,6 +19,7 @@ use crate::shape::Shape;
 use apart::Apart;
 use chunks::Chunks;
 use renamed::Renamed;
+use renamed_layout::StoredOlder;
 use std::collections::BTreeMap;
 use value::{DocBuf, RawDoc, Result, Val};
 
@@ -58,10 +60,14 @@ fn parse_shape(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let version = options.positive("version")?.ok_or_else(|| options.missing("version"))?;
     let (field, older) = (options.required_text("field")?, options.required_text("as")?);
     let (clients, users) = (options.document("clients")?, options.document("users")?);
+    let stored_older = options.boolean("storedOlder")?.unwrap_or(false);
     let declared = DocBuf::build(|out| {
         out.i64("version", version as i64).str("field", field).str("as", older);
         for (name, versions) in [("clients", clients), ("users", users)] {
             out.append(name, versions.map_or(Val::Missing, Val::Document));
+        }
+        if stored_older {
+            out.bool("storedOlder", true);
         }
     });
     let versions = |doc: Option<RawDoc<'_>>| {
@@ -70,13 +76,16 @@ fn parse_shape(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
         let named = all.filter_map(|(name, value)| Some((name.to_owned(), version(value.get())?)));
         named.collect::<BTreeMap<_, _>>()
     };
-    let kind = Box::new(ShapeOnly(Renamed {
+    let shape = Renamed {
         version: version as i64,
         field: field.to_owned(),
         older: older.to_owned(),
         clients: versions(clients),
         users: versions(users),
-    }));
+        stored_older,
+    };
+    let layout = stored_older.then(|| StoredOlder(shape.older()));
+    let kind = Box::new(ShapeAndLayout { shape, layout });
     Ok(Parsed { kind, target: collection.to_owned(), declared })
 }
 
@@ -84,11 +93,15 @@ fn parse_shape(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
 #[derive(Debug)]
 struct LayoutOnly<L>(L);
 
-/// A kind that maintains nothing and decides how readers see documents.
+/// A kind that maintains nothing and decides how readers see documents, and perhaps how they are
+/// stored.
 #[derive(Debug)]
-struct ShapeOnly<S>(S);
+struct ShapeAndLayout<S, L> {
+    shape: S,
+    layout: Option<L>,
+}
 
-impl<S: Shape> Kind for ShapeOnly<S> {
+impl<S: Shape, L: Layout> Kind for ShapeAndLayout<S, L> {
     fn traits(&self) -> Traits {
         Traits { sync_only: Some("'mode' must be 'sync' here"), ..Traits::default() }
     }
@@ -102,7 +115,11 @@ impl<S: Shape> Kind for ShapeOnly<S> {
     }
 
     fn shape(&self) -> Option<&dyn Shape> {
-        Some(&self.0)
+        Some(&self.shape)
+    }
+
+    fn layout(&self) -> Option<&dyn Layout> {
+        self.layout.as_ref().map(|layout| layout as &dyn Layout)
     }
 
     fn fill(

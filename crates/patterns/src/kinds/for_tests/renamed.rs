@@ -23,6 +23,20 @@ pub struct Renamed {
     pub(super) clients: BTreeMap<String, i64>,
     /// The versions of users, by `database.name`.
     pub(super) users: BTreeMap<String, i64>,
+    /// Whether documents are stored in the older version (`renamed_layout`).
+    pub(super) stored_older: bool,
+}
+
+impl Renamed {
+    /// The form of the older version.
+    pub(super) fn older(&self) -> OlderForm {
+        let (newer, older) = (self.field.clone(), self.older.clone());
+        OlderForm { newer, older, differs: self.differs() }
+    }
+
+    fn differs(&self) -> [String; 2] {
+        [self.field.clone(), self.older.clone()]
+    }
 }
 
 impl Shape for Renamed {
@@ -42,20 +56,44 @@ impl Shape for Renamed {
             name.as_ref().and_then(|name| versions.get(name)).copied()
         };
         let version = match reader.pinned {
-            // Documents are stored in their canonical form.
+            Some(Pin::AsStored) if self.stored_older => {
+                return Ok(Some(Box::new(AsStored { differs: self.differs() })));
+            }
             Some(Pin::AsStored) => return Ok(None),
             Some(Pin::Version(version)) => Some(version),
             None => of(&reader.user, &self.users).or(of(&reader.app_name, &self.clients)),
         };
         let Some(_) = version.filter(|version| *version < self.version) else { return Ok(None) };
-        let differs = [self.field.clone(), self.older.clone()];
-        let (newer, older) = (self.field.clone(), self.older.clone());
-        Ok(Some(Box::new(OlderForm { newer, older, differs })))
+        Ok(Some(Box::new(self.older())))
+    }
+}
+
+/// The view of a reader that asks for stored documents.
+struct AsStored {
+    differs: [String; 2],
+}
+
+impl ShapeView for AsStored {
+    fn show(&self, _: RawDoc<'_>) -> Result<Option<DocBuf>> {
+        Ok(None)
+    }
+
+    fn accept(&self, _: Option<RawDoc<'_>>, _: RawDoc<'_>) -> Result<DocBuf> {
+        Err(Error::internal("stored documents are only read"))
+    }
+
+    fn reads_stored(&self) -> bool {
+        true
+    }
+
+    fn differs_at(&self) -> &[String] {
+        &self.differs
     }
 }
 
 /// The view of a reader of the older version.
-struct OlderForm {
+#[derive(Clone, Debug)]
+pub(super) struct OlderForm {
     newer: String,
     older: String,
     differs: [String; 2],
