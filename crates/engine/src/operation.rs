@@ -538,6 +538,7 @@ impl Operation {
     /// # Errors
     /// Interrupted, CursorKilled or MaxTimeMSExpired.
     pub fn check_now(&self) -> Result<()> {
+        interrupt::observed()?;
         if self.cursor_killed.borrow().as_ref().is_some_and(|sign| sign.load(Ordering::Relaxed)) {
             return Err(Error::new(Code::CURSOR_KILLED, "operation was interrupted"));
         }

@@ -65,6 +65,37 @@ thread_local! {
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
     /// Whether a check found that the operation must stop.
     static STOPPED: Cell<bool> = const { Cell::new(false) };
+    /// What is called at each look of this thread, for tests.
+    static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
+}
+
+type Observer = Box<dyn FnMut() -> bool>;
+
+/// Calls a function at each look of this thread until the result is dropped, for tests that measure
+/// what happens between looks. A look at which it returns true finds the operation killed.
+#[must_use = "the observer ends with it"]
+pub fn observe(observer: impl FnMut() -> bool + 'static) -> Observing {
+    OBSERVER.set(Some(Box::new(observer)));
+    Observing(())
+}
+
+/// Removes the observer of the thread when it is dropped.
+pub struct Observing(());
+
+impl Drop for Observing {
+    fn drop(&mut self) {
+        OBSERVER.set(None);
+    }
+}
+
+/// Tells the observer of this thread, if there is one, that the thread looks whether to stop.
+///
+/// # Errors
+/// Interrupted, if the observer says so.
+#[inline]
+pub fn observed() -> Result<()> {
+    let ends = OBSERVER.with_borrow_mut(|observer| observer.as_mut().is_some_and(|call| call()));
+    if ends { Err(Error::new(Code::INTERRUPTED, "operation was interrupted")) } else { Ok(()) }
 }
 
 /// Sets the watch of the thread until the result is dropped.
@@ -178,7 +209,10 @@ pub fn leaves(steps: usize) -> bool {
 #[inline(never)]
 pub fn look() -> Result<()> {
     LEFT.set(STEPS_BETWEEN_LOOKS);
-    let found = WATCH.with_borrow(|watch| watch.as_ref().map_or(Ok(()), Watch::look));
+    let found = WATCH.with_borrow(|watch| match watch {
+        Some(watch) => observed().and_then(|()| watch.look()),
+        None => Ok(()),
+    });
     if found.is_err() {
         STOPPED.set(true);
     }

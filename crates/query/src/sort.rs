@@ -4,6 +4,7 @@
 //! arrays are expanded, a missing value counts as null, an empty array as undefined, which is below
 //! null.
 
+use crate::interrupt;
 use crate::project::field_path;
 use crate::show::show;
 use std::sync::Arc;
@@ -12,6 +13,9 @@ use value::{Code, Collation, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Va
 
 /// Most fields of one sort.
 const FIELDS_MAX: usize = 32;
+
+/// Steps that it takes to make the key of one element of an array.
+const STEPS_OF_KEY: usize = 8;
 
 /// One field of a sort.
 #[derive(Clone, Debug)]
@@ -340,6 +344,7 @@ impl<'s> Expansion<'s> {
             return self.expand(next, RawDoc::empty());
         }
         for (_, element) in array {
+            interrupt::charge(STEPS_OF_KEY)?;
             let next = step(&cursors, &meetings, Some(element));
             self.expand(next, element.as_doc().unwrap_or(RawDoc::empty()))?;
         }

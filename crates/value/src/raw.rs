@@ -58,6 +58,15 @@ impl<'a> RawDoc<'a> {
         Elements { rest: self.elements_bytes() }
     }
 
+    /// The last elements: those in the last `left` bytes, a number that [`Elements::rest`] had the
+    /// length of. An iteration can be continued with it later.
+    #[inline]
+    #[must_use]
+    pub fn iter_last(self, left: usize) -> Elements<'a> {
+        let bytes = self.elements_bytes();
+        Elements { rest: bytes.get(bytes.len().saturating_sub(left)..).unwrap_or(&[]) }
+    }
+
     /// How many elements there are; scans them.
     #[must_use]
     pub fn count(self) -> usize {

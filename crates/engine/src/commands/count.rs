@@ -11,6 +11,7 @@ use crate::metrics;
 use crate::namespace::is_oplog;
 use crate::planner::{Access, Plan};
 use ::access::Action;
+use query::interrupt;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -142,6 +143,9 @@ pub(super) fn distinct_scan(
     Ok(Box::new(exec::distinct::DistinctScan::new(snapshot.clone(), candidate, column)))
 }
 
+/// Steps that it takes to keep a value of `distinct`.
+const STEPS_OF_VALUE: usize = 8;
+
 pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let key = context.args.string("key")?;
@@ -198,8 +202,12 @@ pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Resul
                     value
                 });
             }
+            if interrupt::leaves(STEPS_OF_VALUE) {
+                return ControlFlow::Break(());
+            }
             ControlFlow::Continue(())
         });
+        interrupt::confirm()?;
         if bytes > limits::DOCUMENT_BYTES_MAX {
             return Err(Error::new(Code(17217), "distinct too big, 16mb cap"));
         }

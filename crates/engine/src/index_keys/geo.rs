@@ -5,6 +5,7 @@ use super::Index;
 use super::keys::{Key, Keys};
 use query::geo::cells::{Plane, Sphere};
 use query::geo::{Region, Stored, shape};
+use query::interrupt;
 use value::path::Part;
 use value::{Code, Error, RawDoc, RawVal, Result, Val, keys as order};
 
@@ -223,10 +224,14 @@ fn cells(
     }
     match &geo.plane {
         Some(plane) => plane_cells(plane, value, doc, names),
-        None => sphere_cells(geo.levels, value, names).map_err(|reason| {
-            let doc = super::doc_text(doc);
-            Error::new(Code(16755), format!("Can't extract geo keys: {doc}  {reason}"))
-        }),
+        None => {
+            let made = sphere_cells(geo.levels, value, names);
+            interrupt::confirm()?;
+            made.map_err(|reason| {
+                let doc = super::doc_text(doc);
+                Error::new(Code(16755), format!("Can't extract geo keys: {doc}  {reason}"))
+            })
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::{Index, IndexKind};
 use super::{geo, hashed, ordered, text, wildcard};
+use query::interrupt;
 use value::{Code, Error, RawDoc, Result, limits};
 
 /// One key of a document.
@@ -79,7 +80,7 @@ pub fn keys(index: &Index, doc: RawDoc<'_>) -> Result<Keys> {
         out.multikey = 0;
     }
     if out.keys.len() > 1 {
-        out.keys.sort_unstable_by(|a, b| a.values.cmp(&b.values));
+        interrupt::sort_by(&mut out.keys, |a, b| a.values.cmp(&b.values))?;
         out.keys.dedup_by(|a, b| a.values == b.values);
     }
     Ok(out)

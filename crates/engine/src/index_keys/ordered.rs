@@ -5,9 +5,13 @@
 
 use super::Index;
 use super::keys::{Key, Keys};
+use query::interrupt;
 use super::multikey;
 use value::path::Part;
 use value::{Code, Error, RawDoc, Result, Val, key_types, keys};
+
+/// Steps that it takes to make a key.
+const STEPS_OF_KEY: usize = 8;
 
 /// The state of the search for a field's value.
 #[derive(Clone, Copy)]
@@ -121,6 +125,7 @@ fn expand(
         return emit(&fields, out, visit);
     }
     for (_, element) in array {
+        interrupt::charge(STEPS_OF_KEY)?;
         let fields = fields.iter().map(|field| field.into_element(element)).collect();
         expand(index, fields, out, visit)?;
     }

@@ -8,6 +8,7 @@
 use super::Index;
 use super::keys::{Key, Keys};
 use super::ordered;
+use query::interrupt;
 use value::path::array_index;
 use value::{Code, Collation, Error, RawDoc, Result, Val, key_types, keys as order};
 
@@ -154,8 +155,9 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
     let names = if index.typed { Names::Apart } else { Names::Joined };
     found.descending = index.fields.get(wildcard.at).is_some_and(|field| field.descending);
     found.document(doc, &mut String::new(), false, names);
+    interrupt::confirm()?;
     let mut leaves = found.leaves;
-    leaves.sort_unstable();
+    interrupt::sort_by(&mut leaves, Key::cmp)?;
     leaves.dedup_by(|a, b| a.values == b.values);
     if found.arrays {
         out.multikey |= super::multikey::field(wildcard.at);
@@ -194,6 +196,9 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
     })
 }
 
+/// Steps that it takes to make the key of a value.
+const STEPS_OF_LEAF: usize = 8;
+
 /// Replaces a dot that is part of a field name. No path of a query contains it.
 const DOT_IN_NAME: char = '\u{1}';
 
@@ -224,6 +229,9 @@ impl Leaves<'_> {
     fn document(&mut self, doc: RawDoc<'_>, path: &mut String, inside: bool, names: Names) {
         let before = path.len();
         for (name, value) in doc {
+            if interrupt::leaves(STEPS_OF_LEAF) {
+                return;
+            }
             match names {
                 Names::Apart => {
                     path.push_str(if inside { "." } else { "" });
@@ -250,6 +258,9 @@ impl Leaves<'_> {
             return self.leaf(Val::Undefined, path);
         }
         for (_, element) in array {
+            if interrupt::leaves(STEPS_OF_LEAF) {
+                return;
+            }
             self.value(element.get(), path, names);
         }
     }

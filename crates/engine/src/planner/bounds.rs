@@ -7,6 +7,7 @@
 
 use super::edge::Edge;
 use query::filter::Test;
+use query::interrupt;
 use query::regex::Regex;
 use value::collation::applies_to;
 use value::{Collation, OwnedVal, Type, Val, keys};
@@ -214,6 +215,9 @@ impl Bounds {
     }
 }
 
+/// Steps that it takes to make the interval of a value.
+const STEPS_OF_INTERVAL: usize = 16;
+
 /// The intervals of keys that can pass a test; `None` if the test bounds nothing. They are valid
 /// only for indexes that `fits` accepts for the test.
 #[must_use]
@@ -257,6 +261,10 @@ fn of_collated(test: &Test, collation: Option<&Collation>) -> Option<Bounds> {
             let mut all = Bounds::exact(Vec::new());
             let values = values.iter().map(|value| of_equality(value.get(), collation));
             for found in values.chain(regexes.iter().map(of_regex)) {
+                // `decide` asks whether the operation ended.
+                if interrupt::leaves(STEPS_OF_INTERVAL) {
+                    break;
+                }
                 all.intervals.extend(found.intervals);
                 all.tightness = all.tightness.max(found.tightness);
             }
@@ -357,7 +365,11 @@ fn of_types(types: &query::filter::TypeSet) -> Option<Bounds> {
 
 /// Sorts intervals and merges those that overlap.
 pub fn normalise(intervals: &mut Vec<Interval>) {
-    intervals.sort_by(|a, b| a.from.cmp(&b.from).then(b.to.cmp(&a.to)));
+    // `decide` asks whether the operation ended.
+    let order = |a: &Interval, b: &Interval| a.from.cmp(&b.from).then(b.to.cmp(&a.to));
+    if interrupt::sort_by(intervals, order).is_err() {
+        return;
+    }
     intervals.dedup_by(|next, known| {
         if next.from >= known.to {
             return false;

@@ -245,6 +245,7 @@ fn fill(input: &mut dyn Stream, spec: &Spec, op: &Operation) -> Result<Vec<Vec<u
             Some(granularity) => {
                 let edge = granularity.round_up(bucket.most.get());
                 while ordered.next_compared(edge.get()) == Some(Ordering::Less) {
+                    op.check()?;
                     ordered.take_into(&mut bucket)?;
                 }
                 // Zero is not a member of any series: the values after it need a separate boundary.
@@ -258,6 +259,7 @@ fn fill(input: &mut dyn Stream, spec: &Spec, op: &Operation) -> Result<Vec<Vec<u
             }
             None => {
                 while ordered.next_compared(bucket.most.get()) == Some(Ordering::Equal) {
+                    op.check()?;
                     ordered.take_into(&mut bucket)?;
                 }
                 if let Some((key, _)) = &ordered.ahead {

@@ -14,6 +14,7 @@ use crate::records::resolve;
 use crate::store_failed;
 use hashbrown::HashMap;
 use query::filter::Filter;
+use query::interrupt;
 use smallvec::SmallVec;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -249,7 +250,7 @@ impl Foreign {
             return Ok(found);
         }
         let mut keys: Vec<Vec<u8>> = values.iter().map(key_of).collect();
-        keys.sort_unstable();
+        interrupt::sort_by(&mut keys, Vec::cmp)?;
         keys.dedup();
         self.by_keys(keys, op)
     }

@@ -132,6 +132,10 @@ impl Granularity {
         while number <= first * scale {
             scale /= 10.0;
         }
+        // No member that a double can represent is below the value.
+        if scale == 0.0 {
+            return OwnedVal::new(Val::Double(0.0));
+        }
         let mut below = last * scale;
         while number > last * scale {
             below = last * scale;
@@ -200,5 +204,35 @@ mod tests {
         assert_eq!((down(11.0), down(10.0)), (Some(10.0), Some(63.0 * 0.1)));
         assert_eq!(up(64.0), Some(100.0));
         assert_eq!(down(95.0), Some(63.0));
+    }
+
+    #[test]
+    fn rounding_ends_at_both_ends_of_the_doubles() {
+        for name in [
+            "R5",
+            "R10",
+            "R20",
+            "R40",
+            "R80",
+            "E6",
+            "E12",
+            "E24",
+            "E48",
+            "E96",
+            "E192",
+            "1-2-5",
+            "POWERSOF2",
+        ] {
+            let series = Granularity::parse(name).expect("known");
+            for number in [f64::from_bits(1), f64::from_bits(2), 1e-322, 1e-308, 1e308, f64::MAX] {
+                let up = series.round_up(Val::Double(number)).get().as_f64();
+                let down = series.round_down(Val::Double(number)).get().as_f64();
+                assert!(up.is_some_and(|up| up > number), "{name}: {up:?} above {number:e}");
+                assert!(
+                    down.is_some_and(|down| down < number && down >= 0.0),
+                    "{name}: {down:?} below {number:e}"
+                );
+            }
+        }
     }
 }

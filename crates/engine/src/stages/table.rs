@@ -8,6 +8,7 @@ use crate::memory::Share;
 use crate::operation::Operation;
 use hashbrown::HashMap;
 use query::filter::Filter;
+use query::interrupt;
 use smallvec::SmallVec;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -33,6 +34,9 @@ const END: u32 = u32::MAX;
 
 /// Memory overhead of an entry and a chain.
 const ENTRY_BYTES: usize = 64;
+
+/// Steps that it takes to look up a value.
+const STEPS_OF_VALUE: usize = 8;
 
 impl Table {
     /// Builds a table of documents; `None` when it exceeds its memory limit.
@@ -112,18 +116,20 @@ impl Table {
         let mut places: SmallVec<[u32; 8]> = SmallVec::new();
         let mut key = Vec::new();
         for value in values {
+            interrupt::charge(STEPS_OF_VALUE)?;
             let value = if value.is_nullish() { Val::Null } else { *value };
             key.clear();
             keys::encode_with(&mut key, value, false, self.collation.as_deref());
             let Some((first, _)) = self.chains.get(key.as_slice()) else { continue };
             let mut at = *first;
             while let Some((place, next)) = self.entries.get(at as usize) {
+                interrupt::check()?;
                 places.push(*place);
                 at = *next;
             }
         }
         if values.len() > 1 {
-            places.sort_unstable();
+            interrupt::sort_by(&mut places, u32::cmp)?;
             places.dedup();
         }
         // The table may return too many documents for values with several meanings; the filter

@@ -3,6 +3,7 @@
 use super::{Role, Stage, StageContext, StageRow};
 use crate::exec::{Doc, Stream, Visit};
 use crate::operation::Operation;
+use query::interrupt;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use value::path::{Part, Path};
@@ -118,7 +119,7 @@ fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 
 impl Stage for Unwind {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
-        Box::new(Unwinding { input, spec: self.spec.clone(), ready: VecDeque::new() })
+        Box::new(Unwinding::new(input, self.spec.clone()))
     }
 
     fn role(&self) -> Role<'_> {
@@ -138,18 +139,58 @@ impl Stage for Unwind {
 struct Unwinding {
     input: Box<dyn Stream>,
     spec: Arc<Spec>,
+    /// Unwound documents that were not returned yet.
     ready: VecDeque<Vec<u8>>,
+    /// A document whose array has elements left.
+    open: Option<(Doc, Rest)>,
+}
+
+/// Elements of an array that were not unwound yet.
+#[derive(Clone, Copy)]
+struct Rest {
+    /// The index of the first one.
+    at: usize,
+    /// Their bytes.
+    left: usize,
+}
+
+/// Bytes of unwound documents that are made at once: an array of many elements inside of a large
+/// document would otherwise fill the memory.
+const READY_BYTES: usize = 256 * 1024;
+
+/// Bytes that are copied in one step of `interrupt::charge`.
+const BYTES_OF_STEP: usize = 16;
+
+impl Unwinding {
+    fn new(input: Box<dyn Stream>, spec: Arc<Spec>) -> Unwinding {
+        Unwinding { input, spec, ready: VecDeque::new(), open: None }
+    }
 }
 
 impl Spec {
     /// Passes the unwound documents of one document to `visit`.
     fn unwind(&self, doc: RawDoc<'_>, visit: &mut Visit<'_>) -> Result<()> {
+        self.unwind_some(doc, None, usize::MAX, visit).map(drop)
+    }
+
+    /// Passes unwound documents to `visit` until they have `bytes_max` bytes; begins with all
+    /// elements, or with those that an earlier call returned. Returns what is left.
+    fn unwind_some(
+        &self,
+        doc: RawDoc<'_>,
+        rest: Option<Rest>,
+        bytes_max: usize,
+        visit: &mut Visit<'_>,
+    ) -> Result<Option<Rest>> {
         let mut out = Vec::new();
         match self.path.get(doc) {
             Val::Array(array) if !array.is_empty() => {
                 let around = self.around(doc);
                 let name = self.path.parts().first().map_or("", |part| &*part.name);
-                for (at, (_, element)) in array.iter().enumerate() {
+                let mut rest = rest.unwrap_or(Rest { at: 0, left: array.elements_bytes().len() });
+                let mut elements = array.iter_last(rest.left);
+                let mut bytes = 0;
+                while let Some((_, element)) = elements.next_bytes() {
                     out.clear();
                     match around {
                         Some((before, after)) => {
@@ -164,17 +205,23 @@ impl Spec {
                         }
                         None => with_value(doc, self.path.parts(), element.get(), &mut out),
                     }
-                    self.with_index(RawDoc::new(&out), Val::Int64(at as i64), visit)?;
+                    interrupt::charge(1 + out.len() / BYTES_OF_STEP)?;
+                    self.with_index(RawDoc::new(&out), Val::Int64(rest.at as i64), visit)?;
+                    rest = Rest { at: rest.at + 1, left: elements.rest().len() };
+                    bytes += out.len();
+                    if bytes >= bytes_max {
+                        return Ok(Some(rest));
+                    }
                 }
-                Ok(())
+                Ok(None)
             }
             Val::Array(_) if self.keep_empty => {
                 with_value(doc, self.path.parts(), Val::Missing, &mut out);
-                self.with_index(RawDoc::new(&out), Val::Null, visit)
+                self.with_index(RawDoc::new(&out), Val::Null, visit).map(|()| None)
             }
-            Val::Array(_) => Ok(()),
-            value if value.is_nullish() && !self.keep_empty => Ok(()),
-            _ => self.with_index(doc, Val::Null, visit),
+            Val::Array(_) => Ok(None),
+            value if value.is_nullish() && !self.keep_empty => Ok(None),
+            _ => self.with_index(doc, Val::Null, visit).map(|()| None),
         }
     }
 
@@ -240,20 +287,24 @@ impl Stream for Unwinding {
             if let Some(doc) = self.ready.pop_front() {
                 return Ok(Some(Doc::Made(doc)));
             }
-            let Some(doc) = self.input.next(op)? else { return Ok(None) };
+            let (doc, rest) = match self.open.take() {
+                Some((doc, rest)) => (doc, Some(rest)),
+                None => match self.input.next(op)? {
+                    Some(doc) => (doc, None),
+                    None => return Ok(None),
+                },
+            };
             let ready = &mut self.ready;
-            self.spec.unwind(doc.raw(), &mut |doc| {
+            let left = self.spec.unwind_some(doc.raw(), rest, READY_BYTES, &mut |doc| {
                 ready.push_back(doc.bytes().to_vec());
                 Ok(())
             })?;
+            self.open = left.map(|left| (doc, left));
         }
     }
 
     fn split(&mut self, parts: usize) -> Vec<Box<dyn Stream>> {
-        let part = |input| {
-            let (spec, ready) = (self.spec.clone(), VecDeque::new());
-            Box::new(Unwinding { input, spec, ready }) as Box<_>
-        };
+        let part = |input| Box::new(Unwinding::new(input, self.spec.clone())) as Box<_>;
         self.input.split(parts).into_iter().map(part).collect()
     }
 
@@ -262,6 +313,9 @@ impl Stream for Unwinding {
             visit(RawDoc::new(&doc))?;
         }
         let spec = &self.spec;
+        if let Some((doc, rest)) = self.open.take() {
+            spec.unwind_some(doc.raw(), Some(rest), usize::MAX, visit)?;
+        }
         self.input.for_each(op, &mut |doc| spec.unwind(doc, visit))
     }
 

@@ -5,6 +5,7 @@ use super::node::{BitsPredicate, Test};
 use super::parse::{Nesting, Parser, is_operators, top_operator};
 use super::types::TypeSet;
 use crate::geo::{Geo, GeoPredicate, Near};
+use crate::interrupt;
 use crate::regex::Regex;
 use crate::show::show;
 use value::compare::{compare, equal};
@@ -163,6 +164,9 @@ fn lte(
     Ok(Some(Test::Lte(bound(value, site)?)))
 }
 
+/// Steps that it takes to read a value of `$in`.
+const STEPS_OF_MEMBER: usize = 8;
+
 fn members(name: &str, value: Val<'_>) -> Result<Test> {
     let Val::Array(array) = value else {
         return Err(Error::bad_value(format!("{name} needs an array")));
@@ -170,6 +174,7 @@ fn members(name: &str, value: Val<'_>) -> Result<Test> {
     let mut values = Vec::new();
     let mut regexes = Vec::new();
     for (_, element) in array {
+        interrupt::charge(STEPS_OF_MEMBER)?;
         match element.get() {
             Val::Regex(pattern, options) => regexes.push(Regex::new(pattern, options)?),
             Val::Undefined => {
@@ -181,6 +186,7 @@ fn members(name: &str, value: Val<'_>) -> Result<Test> {
             value => values.push(OwnedVal::new(value)),
         }
     }
+    interrupt::sort_by(&mut values, |a, b| compare(a.get(), b.get()))?;
     Ok(member_of(values, regexes))
 }
 

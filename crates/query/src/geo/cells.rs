@@ -10,6 +10,7 @@ use super::region::Region;
 use super::shape::Stored;
 use super::sphere::{self, Geometry, UnitVector};
 use super::{Point, plane};
+use crate::interrupt;
 use std::collections::VecDeque;
 
 /// Steps from a face of the sphere to the smallest cells, which are less than a metre wide.
@@ -158,6 +159,10 @@ fn cover<G: Grid>(grid: &G, most: usize, measure: impl Fn(G::Cell) -> (f64, f64)
     let mut queue: VecDeque<(String, G::Cell)> =
         grid.roots().into_iter().filter(|(_, cell)| touches(*cell)).collect();
     while let Some((name, cell)) = queue.pop_front() {
+        // The caller asks whether the operation ended.
+        if interrupt::confirm().is_err() {
+            break;
+        }
         let (distance, radius) = measure(cell);
         if name.len() >= grid.depth() || distance <= -radius {
             done.push(name);

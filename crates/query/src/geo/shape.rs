@@ -2,6 +2,7 @@
 
 use super::sphere::{self, BadRing, Geometry, Line, Polygon, Ring, UnitVector};
 use super::{Point, plane};
+use crate::interrupt;
 use crate::show::show;
 use value::{Error, RawDoc, Result, Val};
 
@@ -207,6 +208,9 @@ fn collection(doc: RawDoc<'_>, out: &mut Geometry, depth: usize) -> Result<()> {
     Ok(())
 }
 
+/// Steps that it takes to read a position and to find its place on the sphere.
+const STEPS_OF_PLACE: usize = 8;
+
 /// The points of a list of positions, without consecutive duplicates.
 fn unit_vectors(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
     let Val::Array(array) = coordinates else {
@@ -214,6 +218,7 @@ fn unit_vectors(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
     };
     let mut places: Vec<UnitVector> = Vec::new();
     for (_, element) in array {
+        interrupt::charge(STEPS_OF_PLACE)?;
         let place = sphere::unit_vector(position(element.get())?);
         if places.last() != Some(&place) {
             places.push(place);
@@ -253,7 +258,9 @@ fn polygon(coordinates: Val<'_>, strict: bool) -> Result<Polygon> {
             )));
         }
         let hole = closed(shown)?;
-        if !hole.iter().all(|place| polygon.contains(*place)) {
+        let inside = hole.iter().all(|place| polygon.contains(*place));
+        interrupt::confirm()?;
+        if !inside {
             return Err(Error::bad_value(format!(
                 "Secondary loops not contained by first exterior loop - secondary loops must be \
                  holes: {} first loop: {}",
@@ -280,7 +287,9 @@ fn closed(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
             show(coordinates)
         )));
     }
-    Ring::check(&places).map_err(|problem| {
+    let checked = Ring::check(&places);
+    interrupt::confirm()?;
+    checked.map_err(|problem| {
         let problem = match problem {
             BadRing::Duplicate(a, b) => format!("Duplicate vertices: {a} and {b}"),
             BadRing::Crossing(a, b) => format!("Edges {a} and {b} cross."),

@@ -2,6 +2,7 @@
 //! ring a closed line of edges with its inside on the left.
 
 use super::Point;
+use crate::interrupt;
 use std::f64::consts::PI;
 
 /// A point on the unit sphere.
@@ -94,6 +95,9 @@ impl Line {
     }
 
     fn distance(&self, p: UnitVector) -> f64 {
+        if interrupt::leaves(self.places.len()) {
+            return f64::INFINITY;
+        }
         self.edges().map(|(a, b)| edge_distance(a, b, p)).fold(f64::INFINITY, f64::min)
     }
 }
@@ -150,14 +154,16 @@ impl Ring {
             let ([ax, ..], [bx, ..]) = (*a, *b);
             spans.push((ax.min(bx) - bulge, ax.max(bx) + bulge, at, *a, *b));
         }
-        spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if interrupt::sort_by(&mut spans, |a, b| a.0.total_cmp(&b.0)).is_err() {
+            return Ok(());
+        }
         let mut left = COMPARISONS_MAX;
         for (at, first) in spans.iter().enumerate() {
             for second in spans.iter().skip(at + 1) {
                 if second.0 > first.1 {
                     break;
                 }
-                if left == 0 {
+                if left == 0 || interrupt::leaves(1) {
                     return Ok(());
                 }
                 left -= 1;
@@ -183,6 +189,9 @@ impl Ring {
         if self.cap.is_some_and(|(centre, radius)| angle(centre, p) > radius) {
             return false;
         }
+        if interrupt::leaves(self.places.len()) {
+            return false;
+        }
         if self.places.contains(&p) {
             return true;
         }
@@ -195,8 +204,16 @@ impl Ring {
     }
 
     fn distance(&self, p: UnitVector) -> f64 {
+        if interrupt::leaves(self.places.len()) {
+            return f64::INFINITY;
+        }
         self.edges().map(|(a, b)| edge_distance(a, b, p)).fold(f64::INFINITY, f64::min)
     }
+}
+
+/// Whether the operation shall end: what is computed from here on does not count.
+fn ends() -> bool {
+    interrupt::confirm().is_err()
 }
 
 /// The area on the left of a closed line.
@@ -249,14 +266,15 @@ impl Polygon {
     }
 
     fn is_crossed_by(&self, a: UnitVector, b: UnitVector) -> bool {
-        self.edges().any(|(c, d)| crosses(a, b, c, d))
+        self.edges().any(|(c, d)| interrupt::leaves(1) || crosses(a, b, c, d))
     }
 
     /// Whether all places of edges are inside and no edge leaves.
     fn contains_edges(&self, mut edges: impl Iterator<Item = (UnitVector, UnitVector)>) -> bool {
         edges.all(|(a, b)| {
             let middle = normalise(sum(a, b));
-            self.contains(a)
+            interrupt::confirm().is_ok()
+                && self.contains(a)
                 && self.contains(b)
                 && (self.contains(middle) || self.signed_distance(middle) < NOTHING)
                 && !self.is_crossed_by(a, b)
@@ -269,7 +287,7 @@ impl Polygon {
         }
         let hole_inside = |hole: &Ring| {
             let own = |p: &UnitVector| other.rings().any(|ring| ring.places.contains(p));
-            hole.places.iter().any(|p| !own(p) && other.contains(*p))
+            hole.places.iter().any(|p| ends() || (!own(p) && other.contains(*p)))
         };
         self.contains_edges(other.edges())
             && !self.holes.iter().any(hole_inside)
@@ -314,7 +332,9 @@ impl Geometry {
     fn touches(&self, other: &Geometry) -> bool {
         let on_point = |p: &UnitVector| self.points.iter().any(|q| angle(*p, *q) < NOTHING);
         let on_line = |p: &UnitVector| self.lines.iter().any(|line| line.distance(*p) < NOTHING);
-        let inside = |p: &UnitVector| self.polygons.iter().any(|polygon| polygon.contains(*p));
+        let inside =
+            |p: &UnitVector| ends() || self.polygons.iter().any(|polygon| polygon.contains(*p));
+        let on_point = |p: &UnitVector| interrupt::leaves(self.points.len()) || on_point(p);
         let on = |p: &UnitVector| on_point(p) || on_line(p) || inside(p);
         other.points.iter().any(on)
             || other.lines.iter().flat_map(|line| &line.places).any(on)
@@ -328,7 +348,9 @@ impl Geometry {
             lines.chain(geometry.polygons.iter().flat_map(Polygon::edges)).collect()
         };
         let (own, others) = (edges(self), edges(other));
-        own.iter().any(|(a, b)| others.iter().any(|(c, d)| crosses(*a, *b, *c, *d)))
+        own.iter().any(|(a, b)| {
+            interrupt::leaves(others.len()) || others.iter().any(|(c, d)| crosses(*a, *b, *c, *d))
+        })
     }
 
     /// Whether every place lies within an angle of a centre.
@@ -342,7 +364,8 @@ impl Geometry {
         let far_side = centre.map(|n| -n);
         let arcs = |mut edges: Box<dyn Iterator<Item = (UnitVector, UnitVector)> + '_>| {
             edges.all(|(a, b)| {
-                near(&a)
+                !interrupt::leaves(1)
+                    && near(&a)
                     && near(&b)
                     && (radius <= PI / 2.0 || edge_distance(a, b, far_side) >= PI - radius)
             })

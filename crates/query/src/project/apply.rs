@@ -4,6 +4,7 @@ use super::Projection;
 use super::tree::{Action, Field, Kind, Slice, Tree};
 use crate::expr::Env;
 use crate::filter::Test;
+use crate::interrupt;
 use smallvec::SmallVec;
 use value::writer::{close, open, write_index, write_value};
 use value::{Code, Error, RawDoc, RawVal, Result, Val};
@@ -174,6 +175,7 @@ impl<'a> Run<'_, 'a> {
         let start = open(out);
         let mut next = 0;
         for (_, element) in array {
+            interrupt::check()?;
             let mark = out.len();
             out.push(element.kind);
             write_index(out, next);

@@ -2,8 +2,9 @@
 
 use super::Language;
 use super::spec::TextSpec;
-use super::token::{Sensitivity, Terms, fold, words};
+use crate::interrupt;
 use crate::show::show;
+use super::token::{STEPS_OF_WORD, Sensitivity, Terms, fold, words};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use value::{Code, Error, RawDoc, Result, Val};
@@ -141,6 +142,7 @@ impl TextQuery {
         for piece in &pieces {
             let terms = Terms::new(piece.language);
             for term in terms.of_text(piece.text, sensitivity) {
+                interrupt::charge(STEPS_OF_WORD)?;
                 if search.negated.contains(&term) {
                     return Ok(false);
                 }

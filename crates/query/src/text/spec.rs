@@ -2,7 +2,8 @@
 //! document for each of its terms.
 
 use super::Language;
-use super::token::{Sensitivity, Terms};
+use super::token::{STEPS_OF_WORD, Sensitivity, Terms};
+use crate::interrupt;
 use hashbrown::HashMap;
 use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
@@ -138,7 +139,7 @@ impl TextSpec {
                 Some((language, terms)) if *language == piece.language => terms,
                 slot => &mut slot.insert((piece.language, Terms::new(piece.language))).1,
             };
-            score(&piece, terms, &mut scores);
+            score(&piece, terms, &mut scores)?;
         }
         Ok(scores)
     }
@@ -146,7 +147,7 @@ impl TextSpec {
 
 /// Adds the scores of one text. A word scores higher the larger its share of the text; each
 /// repetition counts half of the previous one; the only word of a text gets a small bonus.
-fn score(piece: &TextPart<'_>, terms: &Terms, scores: &mut HashMap<String, f64>) {
+fn score(piece: &TextPart<'_>, terms: &Terms, scores: &mut HashMap<String, f64>) -> Result<()> {
     struct Count {
         count: f64,
         frequency: f64,
@@ -155,6 +156,7 @@ fn score(piece: &TextPart<'_>, terms: &Terms, scores: &mut HashMap<String, f64>)
     let mut counts: HashMap<String, Count> = HashMap::new();
     let mut tokens = 0.0;
     for term in terms.of_text(piece.text, Sensitivity::default()) {
+        interrupt::charge(STEPS_OF_WORD)?;
         tokens += 1.0;
         let found = counts.entry(term).or_insert(Count { count: 0.0, frequency: 0.0, worth: 1.0 });
         found.count += 1.0;
@@ -165,8 +167,10 @@ fn score(piece: &TextPart<'_>, terms: &Terms, scores: &mut HashMap<String, f64>)
         let share = 0.5 * found.count / tokens + 0.5;
         let alone = piece.text.len() == term.len() && piece.text.to_lowercase() == term;
         let adjustment = if alone { 1.1 } else { 1.0 };
+        interrupt::charge(STEPS_OF_WORD)?;
         *scores.entry(term).or_insert(0.0) += piece.weight * found.frequency * share * adjustment;
     }
+    Ok(())
 }
 
 #[cfg(test)]

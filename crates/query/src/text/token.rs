@@ -5,6 +5,9 @@ use frostem::Stemmer;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
+/// Steps that it takes to make the term of a word.
+pub(super) const STEPS_OF_WORD: usize = 16;
+
 /// Which differences matter when words are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sensitivity {

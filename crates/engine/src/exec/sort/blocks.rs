@@ -2,7 +2,8 @@
 //! exactly, without the allocator's rounding per document. Blocks are reused after their contents
 //! are written to disk.
 
-use std::cmp::Ordering;
+use query::interrupt;
+use value::Result;
 
 /// Maximum size of a block that several documents share.
 const BLOCK_BYTES_MAX: usize = 256 * 1024;
@@ -12,6 +13,10 @@ const BLOCK_BYTES_MIN: usize = 64;
 const BLOCKS: usize = 64;
 /// Memory of a block in addition to its bytes.
 const BLOCK_OVERHEAD: usize = size_of::<Vec<u8>>() * 2;
+/// Positions that are sorted without a look whether to stop.
+const SORTED_AT_ONCE: usize = 1 << 15;
+/// Steps that it takes to sort one entry by its whole key.
+const STEPS_OF_ENTRY: usize = 8;
 /// Bytes of the two lengths before each key and document.
 const LENGTHS: usize = 8;
 
@@ -110,11 +115,15 @@ impl Blocks {
     }
 
     /// Returns the positions of the entries in key order; equal keys stay in arrival order.
-    pub(super) fn sorted(&self) -> Vec<BlockPosition> {
+    ///
+    /// # Errors
+    /// When the operation shall end.
+    pub(super) fn sorted(&self) -> Result<Vec<BlockPosition>> {
         let mut places = Vec::with_capacity(self.count);
         for (number, block) in self.used.iter().enumerate() {
             let mut start = 0;
             while let Some((key, doc)) = entry_at(block, start) {
+                interrupt::check()?;
                 places.push(BlockPosition {
                     head: head_of(key),
                     block: number as u32,
@@ -123,15 +132,39 @@ impl Blocks {
                 start += LENGTHS + key.len() + doc.len();
             }
         }
-        places.sort_unstable_by(|a, b| self.compare(a, b));
-        places
+        self.sort(&mut places)?;
+        Ok(places)
     }
 
-    fn compare(&self, a: &BlockPosition, b: &BlockPosition) -> Ordering {
-        a.head
-            .cmp(&b.head)
-            .then_with(|| self.entry(a).0.cmp(self.entry(b).0))
-            .then_with(|| (a.block, a.start).cmp(&(b.block, b.start)))
+    /// Sorts positions: by the first bytes of the keys, then those with the same first bytes by the
+    /// whole keys. So most positions are sorted without a look at their entries.
+    fn sort(&self, places: &mut [BlockPosition]) -> Result<()> {
+        let place = |at: &BlockPosition| (at.head, at.block, at.start);
+        // Sorted parts of bounded size; the stable sort merges them in linear time.
+        let mut run = SORTED_AT_ONCE;
+        for part in places.chunks_mut(run) {
+            interrupt::charge(part.len())?;
+            part.sort_unstable_by_key(place);
+        }
+        while run < places.len() {
+            run = run.saturating_mul(2);
+            for part in places.chunks_mut(run) {
+                interrupt::charge(part.len())?;
+                part.sort_by_key(place);
+            }
+        }
+        for same in places.chunk_by_mut(|a, b| a.head == b.head) {
+            match same.len() {
+                1 => {}
+                // In arrival order already, which the stable sort keeps for equal keys.
+                0..=SORTED_AT_ONCE => {
+                    interrupt::charge(same.len().saturating_mul(STEPS_OF_ENTRY))?;
+                    same.sort_by(|a, b| self.entry(a).0.cmp(self.entry(b).0));
+                }
+                _ => interrupt::sort_by(same, |a, b| self.entry(a).0.cmp(self.entry(b).0))?,
+            }
+        }
+        Ok(())
     }
 
     /// Returns the key and the document at a position.
@@ -192,7 +225,7 @@ mod tests {
                 expected.push((key, doc));
             }
             expected.sort_by(|a, b| a.0.cmp(&b.0));
-            let places = blocks.sorted();
+            let places = blocks.sorted().expect("nobody stops it");
             let found: Vec<_> = places.iter().map(|place| blocks.entry(place)).collect();
             let expected: Vec<_> = expected.iter().map(|(k, d)| (&k[..], &d[..])).collect();
             assert_eq!(found, expected);

@@ -177,7 +177,7 @@ impl Sorter {
             writer.push(&entry.key, &entry.doc).map_err(store_failed)?;
         }
         if let Some(blocks) = &mut self.blocks {
-            for place in blocks.sorted() {
+            for place in blocks.sorted()? {
                 op.check()?;
                 let (key, doc) = blocks.entry(&place);
                 writer.push(key, doc).map_err(store_failed)?;
@@ -218,7 +218,7 @@ impl Sorter {
     pub fn finish(mut self, op: &Operation) -> Result<Sorted> {
         if self.runs.is_empty() {
             let source = match self.blocks {
-                Some(blocks) => Source::Blocks(blocks.sorted().into_iter(), blocks),
+                Some(blocks) => Source::Blocks(blocks.sorted()?.into_iter(), blocks),
                 None => Source::Heap(self.heap.into_sorted_vec().into_iter()),
             };
             return Ok(Sorted { source, _share: self.share });

@@ -94,6 +94,17 @@ pub fn counts_from_counters(count: &CountQuery<'_>) -> Option<RuleId> {
 /// # Errors
 /// BadValue for a hint that names no index, and errors of `bounds`.
 pub fn decide(question: &Question<'_>, needs: &Needs<'_>, bounds: MinMax<'_>) -> Result<Decision> {
+    let decision = decide_on_access(question, needs, bounds)?;
+    // Bounds of many values may be incomplete if the operation ended meanwhile.
+    query::interrupt::confirm()?;
+    Ok(decision)
+}
+
+fn decide_on_access(
+    question: &Question<'_>,
+    needs: &Needs<'_>,
+    bounds: MinMax<'_>,
+) -> Result<Decision> {
     if !bounds.is_empty() {
         let mut decision = Decision::new(bounds.plan(question)?);
         refine(question, needs, &mut decision);

@@ -11,6 +11,7 @@ use crate::stages::UnwindSpec;
 use bumpalo::Bump;
 use query::accumulate::AccumulatorSpec;
 use query::expr::{Env, Expr};
+use query::interrupt;
 use query::project::Projection;
 use query::slots::{MISSING, Paths, Slots};
 use std::sync::Arc;
@@ -253,6 +254,7 @@ impl Program {
             Val::Array(elements) if !elements.is_empty() => {
                 let mut elements = elements.iter();
                 while let Some((_, element)) = elements.next_bytes() {
+                    interrupt::check()?;
                     self.take_element(eyes, element, (doc, meta), values, arena, table)?;
                 }
                 Ok(())
