@@ -1,10 +1,11 @@
 //! One update applied to one document after another.
 //!
 //! Documents of a collection mostly look alike, and most updates set plain values of fields that are
-//! there already. From the third document on such an update is tried as a patch: the fields are
-//! found by the shape of the documents before, the document is copied once, the new values are
-//! written over the old ones, and the delta is made from the same values. Everything else
-//! takes the general path of updates, so that there is one place for each rule and each error.
+//! there already. From the third document on, or at once if the document is large, such an update is
+//! tried as a patch: the fields are found by the shape of the documents before, the document is
+//! copied once, the new values are written over the old ones, and the delta is made from the same
+//! values. Everything else takes the general path of updates, so that there is one place for each
+//! rule and each error.
 
 use super::delta::LoggedUpdate;
 use super::modifier::{Modifier, ModifierContext, Modifiers};
@@ -18,6 +19,9 @@ use value::{DocBuf, RawDoc, RawVal, Result, Writer, limits};
 
 /// The number of documents that take the general path before a patch is prepared.
 const WITHOUT_PATCH: u32 = 2;
+/// From this size on a patch is prepared for the first document: it copies the document once, and
+/// compares nothing.
+const LARGE_BYTES: usize = 64 * 1024;
 /// An update of more fields is not applied as a patch.
 const FIELDS_MAX: usize = 8;
 
@@ -52,7 +56,8 @@ impl<'u> Series<'u> {
         position: Option<usize>,
     ) -> Result<Option<(DocBuf, LoggedUpdate)>> {
         if self.applied <= WITHOUT_PATCH {
-            if self.applied == WITHOUT_PATCH {
+            let is_large = doc.bytes().len() >= LARGE_BYTES;
+            if self.patch.is_none() && (self.applied == WITHOUT_PATCH || is_large) {
                 self.patch = Patch::of(self.update);
             }
             self.applied += 1;

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use lsm_tree::{InternalValue, Memtable, ValueType};
 
 use super::log::Log;
+use super::patch::{Bases, may_have_patches};
 use super::record::{Kind, Payload, encode_batch};
 use super::{Shared, pressure, reserve};
 use crate::written::Written;
-use crate::{Batch, Bytes, Operation, Result, Seqno, StoreError};
+use crate::{Batch, Bytes, Operation, Result, Seqno, Space, StoreError};
 
 /// Encoding buffers larger than this are freed after use.
 const KEEP_BUFFER: usize = 2 << 20;
@@ -66,9 +67,18 @@ impl Shared {
         }
         self.wait_for_room(batch)?;
         let (seqno, loads) = BUFFER.with_borrow_mut(|buffer| {
-            buffer.clear();
-            encode_batch(buffer, batch);
-            let result = self.commit_batch(log, batch, &Payload::new(Kind::Batch, buffer));
+            let mut bases = self.bases(batch);
+            let result = loop {
+                buffer.clear();
+                encode_batch(buffer, batch, &bases);
+                let payload = Payload::new(Kind::Batch, buffer);
+                match self.commit_batch(log, batch, &bases, &payload) {
+                    // Another commit or a flush came first: without patches nothing can.
+                    Ok(None) => bases = Bases::default(),
+                    Ok(Some(committed)) => break Ok(committed),
+                    Err(error) => break Err(error),
+                }
+            };
             if buffer.capacity() > KEEP_BUFFER {
                 *buffer = Vec::new();
             }
@@ -118,16 +128,30 @@ impl Shared {
         }
     }
 
-    /// Returns the seqno of the commit and the loads that it was reported to.
+    /// The versions that large values of a batch can be written as patches of.
+    fn bases(&self, batch: &Batch) -> Bases {
+        if !may_have_patches(batch) {
+            return Bases::default();
+        }
+        let memtable = self.commit.lock().memtables[Space::Documents.index()].clone();
+        Bases::find(batch, memtable)
+    }
+
+    /// Returns the seqno of the commit and the loads that it was reported to; `None`, without a
+    /// commit, if the bases are no longer the newest versions.
     fn commit_batch(
         &self,
         log: &Log,
         batch: &Batch,
+        bases: &Bases,
         payload: &Payload<'_>,
-    ) -> Result<(Seqno, Vec<Arc<Written>>)> {
+    ) -> Result<Option<(Seqno, Vec<Arc<Written>>)>> {
         let commit = self.commit.lock();
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed);
+        }
+        if !bases.are_newest(batch, &commit.memtables[Space::Documents.index()]) {
+            return Ok(None);
         }
         let seqno = self.append(log, payload, || reserve::frees_space(batch))?;
         // Before publication: a reader that sees the commit must not find a page without it.
@@ -144,7 +168,7 @@ impl Shared {
         commit.loads.iter().for_each(|load| load.note(batch));
         self.hot.write(batch, seqno);
         self.tracker.publish(seqno);
-        Ok((seqno, commit.loads.clone()))
+        Ok(Some((seqno, commit.loads.clone())))
     }
 
     /// Returns the log, or an error if the store is read-only, closed or failed.

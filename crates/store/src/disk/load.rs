@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::Shared;
 use super::around::RUNS_MAX;
 use super::commit::insert;
+use super::patch::Bases;
 use super::record::{Kind, Payload, encode_batch};
 use super::trees::tree_error;
 use crate::load::{Entries, Load, check_key};
@@ -167,7 +168,7 @@ impl Load for DiskLoad {
         let mut late = self.written.take()?.into_ordered()?;
         while let Some(batch) = next_batch(self.written.space, &mut late)? {
             buffer.clear();
-            encode_batch(&mut buffer, &batch);
+            encode_batch(&mut buffer, &batch, &Bases::default());
             let payload = Payload::new(Kind::Batch, &buffer);
             let seqno = log.append(&payload, || shared.counter.next())?;
             let insert = |operation| insert(&commit.memtables, operation, seqno);

@@ -23,6 +23,7 @@ mod load;
 mod log;
 mod merge;
 mod pages;
+mod patch;
 mod pressure;
 mod range;
 mod read;

@@ -7,6 +7,7 @@
 
 use byteview::ByteView;
 
+use super::patch::{self, Base, Bases};
 use crate::{Batch, Bytes, Operation, Seqno, Space};
 
 /// Bytes before the first record of a segment.
@@ -211,32 +212,38 @@ pub(super) fn record_span(file: &[u8], offset: u64, salt: u64) -> Option<u64> {
     Some(offset + record_bytes(u32_at(length, 0) as usize))
 }
 
-/// Flags: an operation sets a value; the value is a part of another one.
+/// Flags: an operation sets a value; the value is a part of another one; it is a patch of the version
+/// before it.
 const HAS_VALUE: u8 = 0x80;
 const IS_PART: u8 = 0x40;
-const SPACE: u8 = 0x3F;
+const IS_PATCH: u8 = 0x20;
+const SPACE: u8 = 0x1F;
 /// Shorter values are not checked for being parts of others.
 const PART_BYTES_MIN: usize = 64;
 
 /// Encodes the operations of a batch as a payload. Those of [`Space::Log`] come first: a value
-/// inside one of theirs, in the same memory, is written as a reference to it.
-pub(super) fn encode_batch(buffer: &mut Vec<u8>, batch: &Batch) {
-    buffer.reserve(batch.bytes() + batch.len() * 9);
+/// inside one of theirs, in the same memory, is written as a reference to it. A value that has a
+/// base is written as a patch, if that is much shorter.
+pub(super) fn encode_batch(buffer: &mut Vec<u8>, batch: &Batch, bases: &Bases) {
+    if bases.is_empty() {
+        buffer.reserve(batch.bytes() + batch.len() * 9);
+    }
     let mut wholes: Vec<&[u8]> = Vec::new();
     for operation in batch.operations().iter().filter(|operation| operation.space == Space::Log) {
         wholes.extend(operation.value.as_deref());
-        encode_operation(buffer, operation, None);
+        encode_operation(buffer, operation, None, None);
     }
     // Parts are usually in order, so the value that had the last part is tried first.
     let mut last = 0;
-    for operation in batch.operations().iter().filter(|operation| operation.space != Space::Log) {
+    let others = batch.operations().iter().enumerate();
+    for (number, operation) in others.filter(|(_, operation)| operation.space != Space::Log) {
         let value = operation.value.as_deref().filter(|value| value.len() >= PART_BYTES_MIN);
         let part = value.and_then(|value| {
             let within = |at: usize| Some((at, offset_in(wholes.get(at)?, value)?));
             within(last).or_else(|| (0..wholes.len()).find_map(within))
         });
         last = part.map_or(last, |(at, _)| at);
-        encode_operation(buffer, operation, part);
+        encode_operation(buffer, operation, part, bases.of(number));
     }
 }
 
@@ -247,7 +254,13 @@ fn offset_in(whole: &[u8], value: &[u8]) -> Option<usize> {
         .then(|| value.start.addr() - whole.start.addr())
 }
 
-fn encode_operation(buffer: &mut Vec<u8>, operation: &Operation, part: Option<(usize, usize)>) {
+fn encode_operation(
+    buffer: &mut Vec<u8>,
+    operation: &Operation,
+    part: Option<(usize, usize)>,
+    base: Option<&Base>,
+) {
+    let start = buffer.len();
     let value = if operation.value.is_some() { HAS_VALUE } else { 0 };
     buffer.push(operation.space as u8 | value | if part.is_some() { IS_PART } else { 0 });
     buffer.extend_from_slice(&(operation.key.len() as u16).to_le_bytes());
@@ -259,12 +272,41 @@ fn encode_operation(buffer: &mut Vec<u8>, operation: &Operation, part: Option<(u
             buffer.extend_from_slice(&(whole as u32).to_le_bytes());
             buffer.extend_from_slice(&(offset as u32).to_le_bytes());
         }
-        None => buffer.extend_from_slice(value),
+        None => {
+            if !base.is_some_and(|base| encode_patch(buffer, value, base)) {
+                buffer.extend_from_slice(value);
+            } else if let Some(tag) = buffer.get_mut(start) {
+                *tag |= IS_PATCH;
+            }
+        }
     }
 }
 
-/// Decodes the operations of a batch one by one; `None` if the payload is invalid.
-pub(super) fn decode_batch(payload: &[u8], mut each: impl FnMut(Operation)) -> Option<()> {
+/// Appends the seqno of the base, the length of the patch and the patch; nothing, and returns
+/// false, if it is not worthwhile.
+fn encode_patch(buffer: &mut Vec<u8>, value: &[u8], base: &Base) -> bool {
+    let start = buffer.len();
+    buffer.extend_from_slice(&base.seqno.to_le_bytes());
+    let length_at = buffer.len();
+    buffer.extend_from_slice(&[0; 4]);
+    if !patch::encode(buffer, &base.value, value) {
+        buffer.truncate(start);
+        return false;
+    }
+    let length = (buffer.len() - length_at - 4) as u32;
+    if let Some(room) = buffer.get_mut(length_at..length_at + 4) {
+        room.copy_from_slice(&length.to_le_bytes());
+    }
+    true
+}
+
+/// Decodes the operations of a batch one by one; `None` if the payload is invalid. `base` returns
+/// the version of a key that a patch needs; operations whose base it does not return are left out.
+pub(super) fn decode_batch(
+    payload: &[u8],
+    mut base: impl FnMut(Space, &[u8], Seqno) -> Option<Bytes>,
+    mut each: impl FnMut(Operation),
+) -> Option<()> {
     let mut wholes: Vec<ByteView> = Vec::new();
     let mut rest = payload;
     while !rest.is_empty() {
@@ -272,7 +314,7 @@ pub(super) fn decode_batch(payload: &[u8], mut each: impl FnMut(Operation)) -> O
         let space = Space::from_number(tag & SPACE)?;
         let length = u16::from_le_bytes(take(&mut rest, 2)?.try_into().ok()?);
         let key = Bytes::copy_from(take(&mut rest, usize::from(length))?);
-        let value = match tag & (HAS_VALUE | IS_PART) {
+        let value = match tag & (HAS_VALUE | IS_PART | IS_PATCH) {
             0 => None,
             HAS_VALUE => {
                 let length = u32_at(take(&mut rest, 4)?, 0) as usize;
@@ -288,6 +330,13 @@ pub(super) fn decode_batch(payload: &[u8], mut each: impl FnMut(Operation)) -> O
                 let whole = wholes.get(whole)?;
                 let end = offset.checked_add(length).filter(|end| *end <= whole.len())?;
                 Some(Bytes::part_of(whole, offset, end))
+            }
+            tags if tags == HAS_VALUE | IS_PATCH => {
+                let numbers = take(&mut rest, 16)?;
+                let length = u32_at(numbers, 0) as usize;
+                let patch = take(&mut rest, u32_at(numbers, 12) as usize)?;
+                let Some(base) = base(space, &key, u64_at(numbers, 4)) else { continue };
+                Some(patch::apply(&base, patch, length)?.into())
             }
             _ => return None,
         };
@@ -340,7 +389,7 @@ mod tests {
         batch.put(Space::Documents, b"key", b"value");
         batch.delete(Space::Indexes, b"gone");
         let mut payload = Vec::new();
-        encode_batch(&mut payload, &batch);
+        encode_batch(&mut payload, &batch, &Bases::default());
         let mut file = SegmentHeader { generation: 7, salt: 99, previous_end: 0 }.encode().to_vec();
         encode_record(&mut file, &Payload::new(Kind::Batch, &payload), 99, 64, 64, 5);
         file
@@ -353,7 +402,7 @@ mod tests {
         assert_eq!((record.seqno, record.synced, record.kind), (5, 64, Kind::Batch));
         assert_eq!(record.end as usize, file.len());
         let mut seen = Vec::new();
-        decode_batch(record.payload, |operation| seen.push(operation)).unwrap();
+        decode_batch(record.payload, |_, _, _| None, |operation| seen.push(operation)).unwrap();
         assert_eq!(seen.len(), 2);
         assert_eq!(&*seen[0].key, b"key");
         assert_eq!(seen[1].value, None);
@@ -379,11 +428,11 @@ mod tests {
         let values = [1, 0, 0, 0, 0].map(|at: usize| parts[at].clone());
         batch.share(Space::Documents, keys.into_iter().zip(values).collect());
         let mut payload = Vec::new();
-        encode_batch(&mut payload, &batch);
+        encode_batch(&mut payload, &batch, &Bases::default());
         // The log has two documents; the third and the fourth are not shared.
         assert!(payload.len() < 2 * 2000 + 1400 + 2000 + 300, "{}", payload.len());
         let mut seen = Vec::new();
-        decode_batch(&payload, |operation| seen.push(operation)).unwrap();
+        decode_batch(&payload, |_, _, _| None, |operation| seen.push(operation)).unwrap();
         seen.sort_by_key(|operation| operation.space);
         assert_eq!(seen, batch.operations());
         // Any other byte is refused or decoded, and never leads out of bounds.
@@ -391,7 +440,7 @@ mod tests {
             for flip in [0x01, 0x40, 0xFF] {
                 let mut damaged = payload.clone();
                 damaged[at] ^= flip;
-                let _ = decode_batch(&damaged, drop);
+                let _ = decode_batch(&damaged, |_, _, _| None, drop);
             }
         }
     }

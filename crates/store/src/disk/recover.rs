@@ -34,7 +34,11 @@ use super::trees::{FIRST_COMMIT, TreeSetup, check_manifest, tree_error};
 use super::work::Work;
 use super::{Counters, Options, Shared};
 use crate::tracker::Tracker;
+<<<<<<< HEAD
 use crate::{Result, Scratch, Seqno, SnapshotLimits, Space, StoreError};
+=======
+use crate::{Bytes, Result, Scratch, Seqno, Space, StoreError};
+>>>>>>> 06e03e7 (store: large values are logged as patches of the version before)
 
 /// One part in this many of the cache memory goes to blocks of table files. The rest goes to
 /// pages, which hold the same entries in the form in which they are read.
@@ -359,11 +363,25 @@ impl<'a> Replay<'a> {
     fn apply(&mut self, record: &Record<'_>) -> Option<()> {
         self.last = self.last.max(record.seqno);
         match record.kind {
-            Kind::Batch => decode_batch(record.payload, |operation| {
-                if record.seqno > self.persisted[operation.space.index()] {
-                    self.bytes += insert(&self.memtables, &operation, record.seqno);
-                }
-            }),
+            Kind::Batch => {
+                let (trees, persisted) = (self.trees, self.persisted);
+                let mut lacks_base = false;
+                let base = |space: Space, key: &[u8], seqno: Seqno| {
+                    if record.seqno <= persisted[space.index()] {
+                        return None;
+                    }
+                    let found = trees[space.index()].get_internal_entry(key, seqno + 1);
+                    let found = found.ok().flatten().filter(|found| found.key.seqno == seqno);
+                    lacks_base |= found.is_none();
+                    found.map(|found| Bytes::from_tree(found.value))
+                };
+                decode_batch(record.payload, base, |operation| {
+                    if record.seqno > persisted[operation.space.index()] {
+                        self.bytes += insert(&self.memtables, &operation, record.seqno);
+                    }
+                })?;
+                (!lacks_base).then_some(())
+            }
             Kind::DeleteRange => {
                 let (space, from, to) = decode_range(&mut &*record.payload)?;
                 self.dropped.add(DroppedRange { space, from, to });

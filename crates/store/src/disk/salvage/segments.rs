@@ -3,6 +3,7 @@
 //! A torn end of the last segment is normal after a crash of the machine. It looks like damage of the
 //! last flush, so it is reported as not proven. If nothing of a record is left, nothing is reported.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::disk::record::{
     decode_range, decode_record, next_record, record_salt, record_span, was_begun, was_synced,
 };
 use crate::disk::segment::{Pool, ReleaseNote};
-use crate::{Space, StoreError};
+use crate::{Seqno, Space, StoreError};
 
 const TORN: &str = "records at the end of the log are not whole: either a crash came before they \
                     were confirmed, or they are damaged";
@@ -199,15 +200,28 @@ impl Operations {
     fn apply(&mut self, record: &Record<'_>, dropped: &DroppedRanges) -> Option<()> {
         let seqno = record.seqno;
         match record.kind {
-            Kind::Batch => decode_batch(record.payload, |operation| {
-                let logged = &mut self.operations[operation.space.index()];
-                self.bytes += (operation.key.len()
-                    + operation.value.as_deref().map_or(0, <[u8]>::len))
-                    as u64;
-                if logged.get(&operation.key).is_none_or(|(known, _)| *known <= seqno) {
-                    logged.insert(operation.key, (seqno, operation.value));
-                }
-            }),
+            Kind::Batch => {
+                let mut lacks_base = false;
+                let operations = RefCell::new(&mut self.operations);
+                let base = |space: Space, key: &[u8], seqno: Seqno| {
+                    let operations = operations.borrow();
+                    let found = operations[space.index()].get(key);
+                    let found = found.filter(|(known, _)| *known == seqno);
+                    let found = found.and_then(|(_, value)| value.clone());
+                    lacks_base |= found.is_none();
+                    found
+                };
+                decode_batch(record.payload, base, |operation| {
+                    let logged = &mut operations.borrow_mut()[operation.space.index()];
+                    self.bytes += (operation.key.len()
+                        + operation.value.as_deref().map_or(0, <[u8]>::len))
+                        as u64;
+                    if logged.get(&operation.key).is_none_or(|(known, _)| *known <= seqno) {
+                        logged.insert(operation.key, (seqno, operation.value));
+                    }
+                })?;
+                (!lacks_base).then_some(())
+            }
             Kind::DeleteRange => {
                 let (space, from, to) = decode_range(&mut &*record.payload)?;
                 dropped.add(DroppedRange { space, from, to });
