@@ -5,8 +5,8 @@
 
 use super::Index;
 use super::keys::{Key, Keys};
-use query::interrupt;
 use super::multikey;
+use query::interrupt;
 use value::path::Part;
 use value::{Code, Error, RawDoc, Result, Val, key_types, keys};
 

@@ -2,9 +2,9 @@
 
 use super::Language;
 use super::spec::TextSpec;
+use super::token::{STEPS_OF_WORD, Sensitivity, Terms, fold, words};
 use crate::interrupt;
 use crate::show::show;
-use super::token::{STEPS_OF_WORD, Sensitivity, Terms, fold, words};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use value::{Code, Error, RawDoc, Result, Val};

@@ -34,11 +34,7 @@ use super::trees::{FIRST_COMMIT, TreeSetup, check_manifest, tree_error};
 use super::work::Work;
 use super::{Counters, Options, Shared};
 use crate::tracker::Tracker;
-<<<<<<< HEAD
-use crate::{Result, Scratch, Seqno, SnapshotLimits, Space, StoreError};
-=======
-use crate::{Bytes, Result, Scratch, Seqno, Space, StoreError};
->>>>>>> 06e03e7 (store: large values are logged as patches of the version before)
+use crate::{Bytes, Result, Scratch, Seqno, SnapshotLimits, Space, StoreError};
 
 /// One part in this many of the cache memory goes to blocks of table files. The rest goes to
 /// pages, which hold the same entries in the form in which they are read.
