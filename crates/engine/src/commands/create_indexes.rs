@@ -1,4 +1,4 @@
-//! `createIndexes`: builds indexes while writes go on.
+//! `createIndexes`: builds indexes while writes continue.
 
 use super::row::{Required, StableApi, Transactions};
 use super::{Command, Context, stable_api};

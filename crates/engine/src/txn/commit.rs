@@ -314,7 +314,7 @@ impl Data {
     }
 }
 
-/// Whether the operation of this thread shall go on waiting.
+/// Whether the operation of this thread may continue to wait.
 fn goes_on() -> bool {
     interrupt::current().is_none_or(|watch| watch.look().is_ok())
 }
