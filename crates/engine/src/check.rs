@@ -7,7 +7,7 @@
 //! Layer: service.
 
 use crate::catalog::{Catalog, Collection, Index, IndexState, persist};
-use crate::damage::{Damage, Names, hex};
+use crate::damage::{Damage, Names, Severity, hex};
 use crate::index::maintain;
 use crate::index_keys::keys;
 use crate::layout;
@@ -140,6 +140,9 @@ fn compare(data: &Data, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Vec<
 pub struct Checked {
     /// Damaged files, with the collections, indexes and keys that are affected.
     pub damage: Vec<Damage>,
+    /// What may be damage and does not keep the folder from being opened: the end of the log after a
+    /// crash of the machine.
+    pub doubts: Vec<Damage>,
     /// Problems with documents, index entries and counts.
     pub findings: Vec<String>,
     /// Why documents, indexes and counts could not be compared, if so: the folder cannot be opened.
@@ -183,12 +186,15 @@ pub fn check_folder(folder: &Path, progress: &mut dyn FnMut(&str, u64, u64)) -> 
     let damage = found.iter().map(|found| names.describe(folder, found, all_known)).collect();
     let mut checked = Checked {
         damage,
+        doubts: Vec::new(),
         findings: Vec::new(),
         not_compared: None,
         collections: collections.len() as u64,
     };
     match open_to_read(folder) {
         Ok(data) => {
+            let is_doubt = |damage: &mut Damage| damage.severity == Severity::Unproven;
+            checked.doubts = checked.damage.extract_if(.., is_doubt).collect();
             match compare(&data, progress) {
                 Ok(findings) => checked.findings = findings,
                 Err(error) => checked.not_compared = Some(error.message().to_owned()),

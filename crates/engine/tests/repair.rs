@@ -180,6 +180,7 @@ fn is_reported(damage: &[Damage], namespace: &str) -> bool {
 fn compare(repaired: &Repaired, wanted: &Content, what: &str) -> usize {
     let checked = check_folder(&repaired.folder, &mut |_, _, _| {}).unwrap();
     assert!(checked.damage.is_empty(), "{what}: {:?}", checked.damage);
+    assert!(checked.doubts.is_empty(), "{what}: {:?}", checked.doubts);
     assert!(checked.findings.is_empty(), "{what}: {:?}", checked.findings);
     assert_eq!(checked.not_compared, None, "{what}");
     let engine = open(&repaired.folder);
@@ -327,7 +328,7 @@ fn every_single_damage_is_repaired_and_reported() {
             let new = folder.path().join("new");
             let repaired = repair(&data, &new, &mut |_, _, _| {})
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
-            let is_noticed = !checked.damage.is_empty() || same;
+            let is_noticed = !checked.damage.is_empty() || !checked.doubts.is_empty() || same;
             // The end of the last log segment cannot be told from a torn one, and a missing list of
             // dropped ranges from an empty one. The note of released segments has unused bytes.
             let is_quiet = what.contains(".log")

@@ -36,6 +36,9 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
         .map_err(|error| anyhow!("{}", error.message()))
         .with_context(|| format!("cannot check the data folder `{}`", folder.display()))?;
     let mut out = std::io::stdout().lock();
+    for doubt in &checked.doubts {
+        writeln!(out, "note: {doubt}")?;
+    }
     for damage in &checked.damage {
         writeln!(out, "{damage}")?;
     }

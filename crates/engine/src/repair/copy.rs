@@ -138,9 +138,8 @@ impl CopiedDocuments {
         value: Bytes,
     ) -> Option<(Bytes, Bytes)> {
         let count = self.counts.entry(id).or_default();
-        let is_mapped = collection.is_some_and(|collection| collection.layouts.is_some());
-        let checked = validate::validate(&value, limits::DEPTH_MAX_WIRE);
-        if checked.is_err() && !is_mapped {
+        // A layout, too, stores documents behind the prefix of a collection.
+        if validate::validate(&value, limits::DEPTH_MAX_WIRE).is_err() {
             count.invalid += 1;
             count.is_recovered |= collection.is_none();
             return None;
