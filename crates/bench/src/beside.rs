@@ -5,9 +5,9 @@
 //! several times, and two without patterns tell by how much they differ among themselves.
 
 use super::Notes;
+use super::bar::Bar;
 use super::patterns::{Line, by_id, insert, order, run, text, update};
 use super::process::{Program, Server};
-use super::report::Bar;
 use super::workload::DATABASE;
 use anyhow::{Context, Result};
 use client::Client;

@@ -10,6 +10,7 @@
 //! always has, the standalone one has none.
 
 mod aggregate;
+mod bar;
 mod beside;
 mod changes;
 mod data;
@@ -26,11 +27,11 @@ mod transactions;
 mod workload;
 
 use anyhow::{Context, Result, bail};
+use bar::Bar;
 use clap::{Args, Subcommand};
 use drive::{Drive, Outcome, Target};
 use indicatif::ProgressBar;
 use process::{Process, Program, Server};
-use report::Bar;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -4,10 +4,10 @@
 //! on a busy machine it hides everything else.
 
 use super::Notes;
+use super::bar::Bar;
 use super::beside;
 use super::data::Dice;
 use super::process::{Program, Server};
-use super::report::Bar;
 use super::workload::DATABASE;
 use anyhow::{Context, Result};
 use client::Client;

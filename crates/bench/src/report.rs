@@ -1,5 +1,6 @@
 //! Results as tables for people and as JSON for programs, and the bars that they must reach.
 
+use super::bar::Bar;
 use super::pressure;
 use super::resources::IDLE_CONNECTIONS;
 use super::{Measurement, Results};
@@ -7,13 +8,6 @@ use anyhow::Result;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use value::{DocBuf, Writer, ejson};
-
-/// Something that must hold.
-pub(crate) struct Bar {
-    /// What is measured, with its number.
-    pub(crate) text: String,
-    pub(crate) reached: bool,
-}
 
 /// From this many connections on, throughput is compared.
 const WALL_CONNECTIONS_MIN: usize = 8;

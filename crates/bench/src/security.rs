@@ -1,9 +1,9 @@
 //! What security costs: encryption on a point read (`tls`), the check of privileges and a login
 //! (`access`).
 
+use super::bar::Bar;
 use super::drive::{self, Drive, Target};
 use super::process::{Program, Server};
-use super::report::Bar;
 use super::{Notes, Results, workload};
 use ::access::scram::{Credentials, Mechanism, Proof};
 use anyhow::{Context, Result, anyhow, bail};

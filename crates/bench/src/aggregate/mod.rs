@@ -8,8 +8,8 @@ mod data;
 mod postgres;
 mod queries;
 
+use super::bar::Bar;
 use super::drive::Target;
-use super::report::Bar;
 use super::{Notes, settle};
 use anyhow::{Context, Result, bail};
 use client::Client;

@@ -1,7 +1,7 @@
 //! The table of what pressure has shown, and its bars.
 
+use super::super::bar::Bar;
 use super::super::process::Program;
-use super::super::report::Bar;
 use super::{OPEN_CURSOR, Pressure, UNSTRESSED};
 use std::fmt::Write;
 use value::Writer;

@@ -1,6 +1,6 @@
 //! The rows that a soak prints while it runs, and whether they are flat.
 
-use super::super::report::Bar;
+use super::super::bar::Bar;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 

@@ -1,0 +1,9 @@
+//! The targets that measurements are compared with.
+
+/// A target, and whether it was reached.
+pub(crate) struct Bar {
+    /// What is measured, with its number.
+    pub(crate) text: String,
+    /// Whether the measurement reached the target.
+    pub(crate) reached: bool,
+}
