@@ -17,6 +17,7 @@ const DATA: &str = "./motif-data";
 /// What stands where a password was.
 const HIDDEN: &str = "<password>";
 const MAX_CONNECTIONS: u32 = 20_000;
+const DISK_RESERVE: Size = Size(24 << 20);
 
 /// Settings as flags and environment variables give them.
 #[derive(Args, Debug, Default, Clone)]
@@ -34,6 +35,10 @@ pub(crate) struct ServeArgs {
     /// machine's memory above 1 GiB, at least 256 MiB]
     #[arg(long, env = "MOTIF_CACHE", value_name = "SIZE")]
     pub(crate) cache: Option<Size>,
+    /// Disk space that is kept for drops and deletes on a full disk; 0 for none, at most an eighth
+    /// of the disk [default: 24 MiB]
+    #[arg(long, env = "MOTIF_DISK_RESERVE", value_name = "SIZE")]
+    pub(crate) disk_reserve: Option<Size>,
     /// Memory for all running operations: large messages and replies, sorts, groups
     /// [default: a quarter of the machine's memory, at least 256 MiB]
     #[arg(long, env = "MOTIF_OPERATION_MEMORY", value_name = "SIZE")]
@@ -109,6 +114,7 @@ struct FileSettings {
     listen: Option<String>,
     data: Option<PathBuf>,
     cache: Option<Size>,
+    disk_reserve: Option<Size>,
     operation_memory: Option<Size>,
     max_connections: Option<u32>,
     log_level: Option<LogLevel>,
@@ -247,6 +253,7 @@ pub(crate) struct Settings {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) data: PathBuf,
     pub(crate) cache: Size,
+    pub(crate) disk_reserve: Size,
     pub(crate) operation_memory: Size,
     pub(crate) max_connections: u32,
     pub(crate) log_level: LogLevel,
@@ -300,6 +307,7 @@ impl Settings {
                 .cache
                 .or(file.cache)
                 .unwrap_or_else(|| Size(default_cache_bytes(crate::limits::memory_bytes()))),
+            disk_reserve: args.disk_reserve.or(file.disk_reserve).unwrap_or(DISK_RESERVE),
             operation_memory: args
                 .operation_memory
                 .or(file.operation_memory)

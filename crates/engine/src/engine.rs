@@ -60,6 +60,7 @@ impl Engine {
                 let disk = store::Options {
                     cache_bytes: options.cache_bytes,
                     memtable_bytes: memtable_bytes(options.cache_bytes),
+                    reserve_bytes: options.reserve_bytes,
                     read_only: options.read_only,
                     ..store::Options::default()
                 };
@@ -74,6 +75,9 @@ impl Engine {
     /// # Errors
     /// When the catalog in it cannot be read.
     pub fn with_store(options: Options, store: Box<dyn Store>) -> Result<Engine> {
+        if !options.read_only {
+            crate::session::move_old_records(&*store)?;
+        }
         let (data, unfinished) = Data::open(options, store)?;
         let durable_reads = data.catalog.load().reads_durably();
         data.durable_reads.store(durable_reads, Ordering::Relaxed);
@@ -218,6 +222,7 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
         .name("housekeeping".to_owned())
         .stack_size(256 * 1024)
         .spawn(move || {
+            let (mut trim_logged, mut trash_logged) = (None, None);
             loop {
                 std::thread::sleep(Duration::from_millis(500));
                 let Some(inner) = weak.upgrade() else { return };
@@ -230,17 +235,30 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                 inner.service.sessions.forget_old(&inner.data);
                 inner.data.forget_past();
                 crate::ttl::run(&inner.background.ttl, &inner.data);
-                if let Err(error) = crate::change_streams::retention::trim(&inner.data) {
+                if let Err(error) = crate::change_streams::retention::trim(&inner.data)
+                    && is_due(&mut trim_logged)
+                {
                     tracing::warn!(%error, "cannot drop old entries of the oplog");
                 }
                 crate::upkeep::backfill::start(&inner.background.upkeep);
-                if let Err(error) = crate::trash::empty(&inner.data.trash, &*inner.data.store) {
+                if let Err(error) = crate::trash::empty(&inner.data.trash, &*inner.data.store)
+                    && is_due(&mut trash_logged)
+                {
                     tracing::warn!(%error, "cannot free the space of dropped collections and indexes");
                 }
             }
         })
         .map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
     Ok(())
+}
+
+/// Whether a failure that lasts is logged now: once a minute.
+fn is_due(logged: &mut Option<Instant>) -> bool {
+    let due = logged.is_none_or(|time| time.elapsed() > Duration::from_secs(60));
+    if due {
+        *logged = Some(Instant::now());
+    }
+    due
 }
 
 impl Client {

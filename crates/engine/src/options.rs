@@ -21,6 +21,8 @@ pub struct Options {
     pub storage: Storage,
     /// The size of the cache of stored data, in bytes.
     pub cache_bytes: u64,
+    /// Disk space that is reserved for drops and deletes on a full disk, in bytes; 0 for none.
+    pub reserve_bytes: u64,
     /// The memory budget of all running operations, in bytes: large messages and the state of
     /// stages.
     pub operation_bytes: u64,
@@ -41,6 +43,7 @@ impl Default for Options {
         Options {
             storage: Storage::Memory,
             cache_bytes: 256 * 1024 * 1024,
+            reserve_bytes: 24 * 1024 * 1024,
             operation_bytes: 1024 * 1024 * 1024,
             test_commands: false,
             listen: "127.0.0.1:27017".to_owned(),

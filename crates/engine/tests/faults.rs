@@ -63,11 +63,56 @@ fn a_full_disk_stops_writes_until_there_is_room() {
         run(&engine, "{update: 'c', updates: [{q: {_id: 0}, u: {$set: {a: -1}}}]}").unwrap();
     assert!(update.as_doc().find("writeErrors").is_some(), "{update:?}");
     assert_eq!(count(&engine, "{a: -1}"), 0);
-    // With room again, writes go on where they stopped.
+    // With room again, writes go on where they stopped, when the store has noticed.
     plan.make_room();
-    insert(&engine, inserted).unwrap();
+    let begun = std::time::Instant::now();
+    while let Err(error) = insert(&engine, inserted) {
+        assert_eq!(error.code(), Code::OUT_OF_DISK_SPACE, "{error}");
+        assert!(begun.elapsed().as_secs() < 60, "{error}");
+    }
     assert_eq!(count(&engine, "{}"), i64::from(inserted) + 1);
     assert_valid(&engine, "after the disk was full");
+    engine.close().unwrap();
+}
+
+#[test]
+fn on_a_full_disk_the_change_log_gives_way_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = FaultPlan::new(Fault::NoSpace, 40);
+    let options = store::Options { segment_bytes: 1 << 20, ..store::Options::default() };
+    let store = FaultStore::open(folder.path(), options, plan.clone()).unwrap();
+    let engine = Engine::with_store(Options::default(), Box::new(store)).unwrap();
+    let log_bytes = || {
+        let command = ejson::parse_doc("{collStats: 'oplog.rs'}").unwrap();
+        let reply = engine.run_command("local", command.as_doc()).unwrap();
+        reply.as_doc().get("size").and_then(Val::as_i64_exact).unwrap()
+    };
+    // Compressed it would not be shorter.
+    let mut number = 1_u64;
+    let mut letter = || {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(b'0' + (number >> 58) as u8)
+    };
+    let text: String = std::iter::repeat_with(|| letter()).take(900_000).collect();
+    let text = text.replace(['\\', '\''], "x");
+    let mut inserted = 0;
+    let refused = loop {
+        assert!(inserted < 1000, "the disk never became full");
+        let insert = format!("{{insert: 'c', documents: [{{_id: {inserted}, t: '{text}'}}]}}");
+        match run(&engine, &insert) {
+            Ok(_) => inserted += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.code(), Code::OUT_OF_DISK_SPACE, "{refused}");
+    assert!(inserted > 30, "{inserted}");
+    // Housekeeping halves it until little is left. No document has to go.
+    let begun = std::time::Instant::now();
+    while log_bytes() > 20 << 20 {
+        assert!(begun.elapsed().as_secs() < 60, "{} bytes of changes", log_bytes());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(count(&engine, "{}"), i64::from(inserted));
     engine.close().unwrap();
 }
 

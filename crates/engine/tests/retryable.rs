@@ -6,6 +6,8 @@ mod harness;
 use harness::Server;
 use motifdb::value::{DocBuf, Val};
 use std::fmt::Write as _;
+use std::ops::Bound;
+use store::{Direction, DiskStore, Space, Store};
 
 const SESSION: &str = "lsid: {id: UUID('00000000-0000-4000-8000-000000000001')}";
 
@@ -108,8 +110,15 @@ fn the_history_of_a_batch_grows_with_its_statements() {
             for collection in ["c", "d", "e"] {
                 server.run(&format!("{{create: '{collection}'}}"));
             }
-            run(&server, &make(count, 1));
-            written.push(history_bytes(&server));
+            if name == "matches and misses" {
+                run(&server, &upserts(count, 1));
+            }
+            if name == "deletes" {
+                run(&server, &inserts(count, 1));
+            }
+            let before = history_bytes(&server);
+            run(&server, &make(count, 2));
+            written.push(history_bytes(&server) - before);
         }
         let (short, long) = (written[0], written[1]);
         assert!(short > 0, "{name}: a history is written");
@@ -203,4 +212,72 @@ fn find_and_modify_under_many_statement_numbers_is_answered_for_each() {
         }
     }
     assert_eq!(server.find("c", "{n: 40}").len(), 1);
+}
+
+#[test]
+fn a_statement_that_wrote_nothing_is_executed_again() {
+    let server = Server::new();
+    run(&server, "{create: 'c'}");
+    let within = |number: i64| format!("{SESSION}, txnNumber: NumberLong({number})");
+    let counted = |reply: &DocBuf| reply.as_doc().get("n").and_then(Val::as_i64_exact);
+    let update = |number| {
+        let text = "{update: 'c', updates: [{q: {_id: 1}, u: {$inc: {x: 1}}}]";
+        run(&server, &format!("{text}, {}}}", within(number)))
+    };
+    let delete = |number| {
+        let text = "{delete: 'c', deletes: [{q: {_id: 2}, limit: 1}]";
+        run(&server, &format!("{text}, {}}}", within(number)))
+    };
+    assert_eq!(counted(&update(1)), Some(0));
+    run(&server, "{insert: 'c', documents: [{_id: 1, x: 0}]}");
+    assert_eq!(counted(&update(1)), Some(1), "a miss is tried again");
+    assert_eq!(counted(&update(1)), Some(1), "what has written is not");
+    assert_eq!(server.find("c", "{_id: 1, x: 1}").len(), 1);
+    assert_eq!(counted(&delete(2)), Some(0));
+    run(&server, "{insert: 'c', documents: [{_id: 2}]}");
+    assert_eq!(counted(&delete(2)), Some(1));
+    assert_eq!(counted(&delete(2)), Some(1));
+    let bytes = history_bytes(&server);
+    assert_eq!(counted(&update(3)), Some(1));
+    assert!(history_bytes(&server) > bytes);
+    let bytes = history_bytes(&server);
+    let miss = format!(
+        "{{update: 'c', updates: [{{q: {{_id: 9}}, u: {{$inc: {{x: 1}}}}}}], {}}}",
+        within(4)
+    );
+    run(&server, &miss);
+    assert_eq!(history_bytes(&server), bytes, "a miss writes nothing");
+}
+
+#[test]
+fn the_history_of_an_earlier_version_is_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::on(folder.path());
+    let text = upserts(60, 1);
+    run(&server, &text);
+    server.close();
+    // Earlier versions kept it in the space of the change log.
+    let store = DiskStore::open(folder.path(), store::Options::default()).expect("opens");
+    let (from, to) = (Bound::Included(&b"s"[..]), Bound::Excluded(&b"t"[..]));
+    let mut moved = store::Batch::new();
+    let snapshot = store.snapshot();
+    let mut range =
+        snapshot.range(Space::Catalog, from, to, Direction::Forward).expect("can be read");
+    while let Some((key, record)) = range.next_entry().expect("can be read") {
+        moved.delete(Space::Catalog, &key);
+        moved.put(Space::Log, &key, &record);
+    }
+    drop((range, snapshot));
+    assert!(moved.len() > 2, "there are several records");
+    store.write(&moved).expect("writes");
+    store.close().expect("closes");
+    drop(store);
+    let server = Server::on(folder.path());
+    run(&server, &text);
+    assert!(server.find("c", "{n: {$ne: 1}}").is_empty(), "nothing is done twice");
+    server.close();
+    let store = DiskStore::open(folder.path(), store::Options::default()).expect("opens");
+    let snapshot = store.snapshot();
+    let mut range = snapshot.range(Space::Log, from, to, Direction::Forward).expect("can be read");
+    assert_eq!(range.next_entry().expect("can be read"), None);
 }

@@ -42,7 +42,8 @@ pub enum Fault {
     ForgetBeforeSync,
     /// Power goes after the nth flush, before anyone hears of it.
     StopAfterSync,
-    /// From the nth request for log space on there is no room, until [`FaultPlan::make_room`].
+    /// From the nth request for log space on there is no room, neither for the log nor, unless the
+    /// reserve was released, for tables, until [`FaultPlan::make_room`].
     NoSpace,
 }
 
@@ -90,6 +91,8 @@ struct DiskState {
     has_room: bool,
     /// Requests for log space that the reserve has room for.
     reserved: u64,
+    /// Whether the reserve was released; tables fit into it.
+    released: bool,
     /// What unflushed writes have overwritten, by file, in the order of the writes.
     unsynced: HashMap<PathBuf, Vec<(u64, Vec<u8>)>>,
 }
@@ -163,7 +166,16 @@ impl LogDevice for FaultPlan {
     }
 
     fn release_reserve(&self) {
-        self.state.lock().reserved += RESERVED;
+        let mut state = self.state.lock();
+        state.reserved += RESERVED;
+        state.released = true;
+    }
+
+    fn flush_tables(&self) -> io::Result<()> {
+        if self.has_room() || self.state.lock().released {
+            return Ok(());
+        }
+        Err(io::Error::from(io::ErrorKind::StorageFull))
     }
 
     fn merge_entry(&self) -> io::Result<()> {
@@ -379,6 +391,10 @@ impl Store for FaultStore {
 
     fn load(&self, space: Space, prefixes: &[[u8; 4]]) -> Result<Box<dyn Load>> {
         self.store.load(space, prefixes)
+    }
+
+    fn compact(&self, space: Space) -> Result<u64> {
+        self.store.compact(space)
     }
 
     fn checkpoint(&self) -> Result<()> {

@@ -134,7 +134,8 @@ pub trait Store: Send + Sync {
     /// For tests of what writers feel when merging is behind.
     fn slow_merges(&self, _entries_per_second: u32) {}
 
-    /// Whether the disk is full: writes that free space are accepted, others may be refused.
+    /// Whether the disk is full or nearly so: writes that free space are accepted, others may be
+    /// refused.
     fn is_full(&self) -> bool {
         false
     }
@@ -149,6 +150,14 @@ pub trait Store: Send + Sync {
     /// a snapshot that is taken afterwards. Commits continue; what they write to these prefixes
     /// takes precedence.
     fn load(&self, space: Space, prefixes: &[[u8; 4]]) -> Result<Box<dyn Load>>;
+
+    /// Rewrites all tables of a space without entries that were replaced, deleted or dropped;
+    /// returns how many bytes smaller it is. Needs free space for what is left; returns
+    /// [`StoreError::Full`] if there is none, and then changes nothing.
+    fn compact(&self, space: Space) -> Result<u64> {
+        let _ = space;
+        Ok(0)
+    }
 
     /// Flushes all memory to the trees and releases the log.
     fn checkpoint(&self) -> Result<()>;

@@ -370,6 +370,114 @@ fn a_full_disk_takes_what_frees_space_and_nothing_else() {
     store.sync(seqno).unwrap();
 }
 
+#[test]
+fn a_folder_whose_reserve_is_used_opens_and_takes_only_what_frees_space() {
+    let folder = common::memory_folder();
+    let options = Options { reserve_bytes: 64 << 10, ..tiny() };
+    let store = DiskStore::open(folder.path(), options.clone()).unwrap();
+    let mut model = Model::new();
+    write(&store, &mut model, 0..100);
+    store.close().unwrap();
+    drop(store);
+    let reserve = folder.path().join("RESERVE");
+    if reserve.exists() {
+        std::fs::remove_file(&reserve).unwrap();
+    }
+    let plan = FaultPlan::new(Fault::NoSpace, 0);
+    let store = FaultStore::open(folder.path(), options, plan.clone()).unwrap();
+    assert_same(&store.snapshot(), &model);
+    assert!(store.is_full());
+    assert!(matches!(store.write(&batch(1000)), Err(StoreError::Full)));
+    let key = model.keys().find(|(space, _)| *space == 1).unwrap().1.clone();
+    let mut delete = Batch::new();
+    delete.delete(Space::Documents, &key);
+    let seqno = store.write(&delete).unwrap();
+    store.sync(seqno).unwrap();
+    apply(&mut model, &delete);
+    plan.make_room();
+    eventually("writes go on", || store.write(&batch(1000)).is_ok());
+    apply(&mut model, &batch(1000));
+    assert!(reserve.exists());
+    assert!(!store.is_full());
+    assert_same(&store.snapshot(), &model);
+}
+
+#[test]
+fn the_past_gives_way_on_a_full_disk() {
+    let folder = common::memory_folder();
+    // Room for the segments of a while; see the next comment.
+    let plan = FaultPlan::new(Fault::NoSpace, 8);
+    let options = Options { reserve_bytes: 64 << 10, ..tiny() };
+    let store = FaultStore::open(folder.path(), options, plan.clone()).unwrap();
+    store.keep_since(Some(store.stats().published));
+    let mut model = Model::new();
+    let mut number = 0;
+    // Segments are recycled, so large batches are needed to use up the room.
+    while store.stats().history_bytes == 0 {
+        write(&store, &mut model, number..number + 10);
+        number += 10;
+        assert!(number < 100_000, "nothing was ever replaced");
+    }
+    let mut large = Batch::new();
+    large.put(Space::Documents, &[0, 0, 0, 1, 1], &[7; 12 << 10]);
+    eventually("the disk is full", || match store.write(&large) {
+        Ok(_) => {
+            apply(&mut model, &large);
+            false
+        }
+        Err(error) => matches!(error, StoreError::Full),
+    });
+    eventually("nothing is kept for readers of the past", || store.stats().history_bytes == 0);
+    assert_same(&store.snapshot(), &model);
+}
+
+#[test]
+fn what_was_dropped_is_not_flushed() {
+    let folder = common::memory_folder();
+    let options = Options { memtable_bytes: 64 << 20, ..tiny() };
+    let store = DiskStore::open(folder.path(), options).unwrap();
+    write(&store, &mut Model::new(), 0..50);
+    for space in [Space::Documents, Space::Indexes] {
+        store.delete_range(space, &[0, 0, 0, 1], &[0, 0, 0, 2]).unwrap();
+    }
+    let mut model = Model::new();
+    let mut kept = Batch::new();
+    kept.put(Space::Documents, &[0, 0, 0, 2, 1], b"kept");
+    store.write(&kept).unwrap();
+    apply(&mut model, &kept);
+    store.checkpoint().unwrap();
+    let stats = store.stats();
+    assert_eq!(stats.space(Space::Documents).entries, 1);
+    assert_eq!(stats.space(Space::Indexes).tables, 0);
+    store.close().unwrap();
+    drop(store);
+    let store = DiskStore::open(folder.path(), tiny()).unwrap();
+    assert_same(&store.snapshot(), &model);
+}
+
+#[test]
+fn compacting_frees_what_was_deleted() {
+    let folder = common::memory_folder();
+    let options = Options { memtable_bytes: 64 << 20, ..tiny() };
+    let store = DiskStore::open(folder.path(), options).unwrap();
+    let mut model = Model::new();
+    write(&store, &mut model, 0..200);
+    store.checkpoint().unwrap();
+    let mut deletes = Batch::new();
+    let keys: Vec<_> = model.keys().filter(|(space, _)| *space == 1).cloned().collect();
+    keys.iter().skip(5).for_each(|(_, key)| deletes.delete(Space::Documents, key));
+    store.write(&deletes).unwrap();
+    apply(&mut model, &deletes);
+    let before = store.stats().space(Space::Documents).disk_bytes;
+    let freed = store.compact(Space::Documents).unwrap();
+    let stats = store.stats();
+    let after = stats.space(Space::Documents);
+    assert!(freed > 0);
+    assert!(after.disk_bytes < before / 2, "{} of {before}", after.disk_bytes);
+    assert_eq!(after.entries, 5);
+    assert_same(&store.snapshot(), &model);
+}
+
 /// Bytes that this process has read from disks.
 fn read_bytes() -> u64 {
     let counters = std::fs::read_to_string("/proc/self/io").unwrap_or_default();

@@ -33,6 +33,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let options = Options {
         storage: Storage::Disk(settings.data.clone()),
         cache_bytes: settings.cache.0,
+        reserve_bytes: settings.disk_reserve.0,
         operation_bytes: settings.operation_memory.0,
         test_commands: settings.test_commands,
         listen: settings.listen.clone(),

@@ -1,13 +1,17 @@
-//! `compact`: compacts a collection. Compaction is automatic, so nothing is freed.
+//! `compact`: frees the space of deleted and replaced documents. Background merging does so over
+//! time; this command does it at once. Collections share files, so it rewrites those of all
+//! collections.
 
 use super::row::Required;
 use super::{Command, Context};
+use crate::store_failed;
 use ::access::Action;
+use store::Space;
 use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "compact",
-    help: "Compacts a collection. Compaction is automatic, so nothing is freed.",
+    help: "Frees the space of deleted documents at once.",
     fields: Some(&["compact", "force", "dryRun", "freeSpaceTargetMB"]),
     privilege: Required::Collection(&[Action::Compact]),
     run: compact,
@@ -28,7 +32,12 @@ fn compact(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             Err(Error::new(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "can't compact a view"))
         }
         Some(_) => {
-            out.i32("bytesFreed", 0);
+            let store = &context.engine.data.store;
+            let mut freed = 0;
+            for space in [Space::Documents, Space::Indexes] {
+                freed += store.compact(space).map_err(store_failed)?;
+            }
+            out.i64("bytesFreed", i64::try_from(freed).unwrap_or(i64::MAX));
             Ok(())
         }
     }

@@ -145,6 +145,13 @@ impl Builder {
         self
     }
 
+    /// Sets how much disk space is reserved for drops and deletes on a full disk; 24 MiB unless
+    /// set, 0 for none.
+    pub fn reserve_bytes(mut self, bytes: u64) -> Builder {
+        self.options.reserve_bytes = bytes;
+        self
+    }
+
     /// Sets the database's name. The default is `test`.
     pub fn name(mut self, name: &str) -> Builder {
         name.clone_into(&mut self.name);

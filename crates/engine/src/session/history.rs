@@ -9,7 +9,7 @@ use value::{DocBuf, RawDoc, Val};
 
 /// The length at which the tail becomes a chunk. Each statement writes half of it on average; each
 /// chunk costs a record that the session's next write must delete.
-const TAIL_BYTES_MAX: usize = 512;
+const TAIL_BYTES_MAX: usize = 256;
 
 /// The result of one statement, or of several consecutive ones with equal results.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -136,10 +136,12 @@ impl History {
         &self.tail
     }
 
-    /// Adds the results of statements.
-    pub(super) fn add(&mut self, done: Done) {
-        self.tail.add(&done);
-        self.enter(done);
+    /// Adds the results of statements; `tail` has them already.
+    pub(super) fn append(&mut self, all: Vec<Done>, tail: Tail) {
+        self.tail = tail;
+        for done in all {
+            self.enter(done);
+        }
     }
 
     /// Reads the entries of a chunk.
@@ -207,10 +209,10 @@ mod tests {
             let mut tail = Tail::default();
             let mut chunks = Vec::new();
             for done in &all {
-                history.add(done.clone());
                 chunks.extend(tail.add(done).map(|(_, entries)| entries));
                 prop_assert!(tail.entries().len() < TAIL_BYTES_MAX + 64);
             }
+            history.append(all.clone(), tail.clone());
             let mut again = History::default();
             for chunk in &chunks {
                 again.read_chunk(chunk);

@@ -20,16 +20,20 @@ use crate::store_failed;
 use crate::txn::Data;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use store::Space;
+use store::{Batch, Direction, Space, Store};
 use value::{Code, Error, RawDoc, Result, Val};
 
 /// The time after which an unused session expires.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// First byte of session records in the log space.
+/// The space of session records. Not that of the change log: its keys only grow, so its tables are
+/// never rewritten, but records of sessions are replaced all the time.
+const RECORDS: Space = Space::Catalog;
+/// First byte of session records; no record of the catalog begins with it.
 const SESSION_RECORD: u8 = b's';
 
 /// The length of the key of a session's own record; its chunks have longer keys.
@@ -150,7 +154,7 @@ fn sweep_records(data: &Data, now_ms: i64) -> Result<()> {
             let mut old = Vec::new();
             let mut rest = Vec::new();
             let (mut sessions, mut is_old) = (0, true);
-            let mut range = txn.range(Space::Log, &start, &[SESSION_RECORD + 1])?;
+            let mut range = txn.range(RECORDS, &start, &[SESSION_RECORD + 1])?;
             while let Some((key, record)) = range.next().map_err(store_failed)? {
                 // The chunks of a session follow its own record.
                 if key.len() == RECORD_KEY_BYTES {
@@ -169,9 +173,9 @@ fn sweep_records(data: &Data, now_ms: i64) -> Result<()> {
             drop(range);
             for key in old {
                 if key.len() == RECORD_KEY_BYTES {
-                    txn.guard(Space::Log, &key);
+                    txn.guard(RECORDS, &key);
                 }
-                txn.delete(Space::Log, key.into());
+                txn.delete(RECORDS, key.into());
             }
             Ok(rest)
         })?;
@@ -205,7 +209,31 @@ pub fn session_of(body: RawDoc<'_>) -> Result<Option<[u8; 16]>> {
     }
 }
 
-/// The key of a session's record in the log space.
+/// Moves records that earlier versions kept beside the change log. Called when a folder is opened.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn move_old_records(store: &dyn Store) -> Result<()> {
+    const OLD: Space = Space::Log;
+    let (from, to) = ([SESSION_RECORD], [SESSION_RECORD + 1]);
+    let snapshot = store.snapshot();
+    let mut range = snapshot
+        .range(OLD, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
+        .map_err(store_failed)?;
+    let mut batch = Batch::new();
+    while let Some((key, record)) = range.next().map_err(store_failed)? {
+        batch.put(RECORDS, key, record);
+        batch.delete(OLD, key);
+        if batch.len() >= SWEPT_SESSIONS {
+            store.write(&batch).map_err(store_failed)?;
+            batch.clear();
+        }
+    }
+    store.write(&batch).map_err(store_failed)?;
+    Ok(())
+}
+
+/// The key of a session's record.
 fn record_key(session: [u8; 16]) -> [u8; RECORD_KEY_BYTES] {
     let mut key = [SESSION_RECORD; RECORD_KEY_BYTES];
     for (slot, byte) in key.iter_mut().skip(1).zip(session) {

@@ -9,12 +9,12 @@
 //! number of bytes. A command reads the records once. Later it compares the session's record with
 //! the one it has read, and reads all of them again only if another command has written it.
 
-use super::history::{Done, History, read_entries};
-use super::{chunk_key, record_key};
+use super::history::{Done, History, Tail, read_entries};
+use super::{RECORDS, chunk_key, record_key};
 use crate::metrics::{self, Metrics};
 use crate::txn::Data;
 use crate::txn::Transaction;
-use store::{Bytes, Space};
+use store::Bytes;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 /// The error for a retryable write that uses the number of a transaction.
@@ -49,6 +49,8 @@ struct Stored {
 struct Pending {
     record: Bytes,
     done: Vec<Done>,
+    /// The newest entries, with those of `done`.
+    tail: Tail,
 }
 
 impl Retryable {
@@ -95,9 +97,9 @@ impl Retryable {
     /// As `begin`.
     pub fn load(&mut self, txn: &mut Transaction) -> Result<()> {
         let key = record_key(self.session);
-        txn.guard(Space::Log, &key);
+        txn.guard(RECORDS, &key);
         txn.notes.set_session(self.session, self.number);
-        let record = txn.get(Space::Log, &key)?;
+        let record = txn.get(RECORDS, &key)?;
         let pending = self.pending.take();
         if let Some(stored) = &mut self.stored {
             if stored.record == record {
@@ -112,7 +114,7 @@ impl Retryable {
         }
         self.stored = None;
         let (history, stale_chunks) =
-            read(self.session, self.number, record.as_deref(), |key| txn.get(Space::Log, key))?;
+            read(self.session, self.number, record.as_deref(), |key| txn.get(RECORDS, key))?;
         self.stored = Some(Stored { record, history, stale_chunks });
         Ok(())
     }
@@ -124,11 +126,15 @@ impl Retryable {
     }
 
     /// Stores the results of statements in the transaction that executed them. Call it at most once
-    /// per transaction.
+    /// per transaction. As in MongoDB, statements that wrote nothing are not stored; when they
+    /// arrive again they are executed again.
     pub fn store(&mut self, metrics: &Metrics, txn: &mut Transaction, done: Vec<Done>) {
+        if txn.is_empty() {
+            return;
+        }
         let Some(stored) = &self.stored else { return };
         for chunk in 0..stored.stale_chunks {
-            txn.delete(Space::Log, chunk_key(self.session, chunk).as_slice().into());
+            txn.delete(RECORDS, chunk_key(self.session, chunk).as_slice().into());
         }
         let mut bytes = 0;
         let mut tail = stored.history.tail().clone();
@@ -140,7 +146,7 @@ impl Retryable {
                 });
                 bytes += record.bytes().len();
                 let key = chunk_key(self.session, chunk);
-                txn.put(Space::Log, key.as_slice().into(), record.into_bytes().into());
+                txn.put(RECORDS, key.as_slice().into(), record.into_bytes().into());
             }
         }
         let record = DocBuf::build(|out| {
@@ -154,15 +160,15 @@ impl Retryable {
         bytes += record.bytes().len();
         metrics::add(&metrics.retry_bytes, bytes as u64);
         let record: Bytes = record.into_bytes().into();
-        txn.put(Space::Log, record_key(self.session).as_slice().into(), record.clone());
-        self.pending = Some(Pending { record, done });
+        txn.put(RECORDS, record_key(self.session).as_slice().into(), record.clone());
+        self.pending = Some(Pending { record, done, tail });
     }
 
     /// Whether the first statement of a command has been executed before.
     #[must_use]
     pub fn was_done(&self, data: &Data, body: RawDoc<'_>) -> bool {
         let snapshot = data.store.snapshot();
-        let get = |key: &[u8]| snapshot.get(Space::Log, key).map_err(crate::store_failed);
+        let get = |key: &[u8]| snapshot.get(RECORDS, key).map_err(crate::store_failed);
         let first = body.get("stmtId").and_then(Val::as_i64_exact).unwrap_or(0);
         let history = get(&record_key(self.session))
             .and_then(|record| read(self.session, self.number, record.as_deref(), get));
@@ -174,9 +180,7 @@ impl Retryable {
 impl Stored {
     /// Adds the results of a transaction that committed.
     fn append(&mut self, pending: Pending) {
-        for done in pending.done {
-            self.history.add(done);
-        }
+        self.history.append(pending.done, pending.tail);
         self.record = Some(pending.record);
         self.stale_chunks = 0;
     }

@@ -6,7 +6,7 @@
 //! outcome is remembered, so that a commit can be sent again: in memory, and for transactions with
 //! writes also in the session's record, which is part of the commit.
 
-use super::{chunk_key, record_key, retry};
+use super::{RECORDS, chunk_key, record_key, retry};
 use crate::cursor::Cursors;
 use crate::operation::{Operation, Slot};
 use crate::txn::Data;
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use store::{Seqno, Space};
+use store::Seqno;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 type Session = [u8; 16];
@@ -151,7 +151,7 @@ fn too_old(number: i64, newest: i64) -> Error {
 /// The content of the session's record: the newest number, and whether it belongs to a transaction.
 fn stored(data: &Data, session: Session) -> Result<Option<(i64, bool)>> {
     let snapshot = data.store.snapshot();
-    let record = snapshot.get(Space::Log, &record_key(session)).map_err(crate::store_failed)?;
+    let record = snapshot.get(RECORDS, &record_key(session)).map_err(crate::store_failed)?;
     Ok(record.map(|record| {
         let record = RawDoc::new(&record);
         let number = record.get("txn").and_then(Val::as_i64_exact).unwrap_or(-1);
@@ -308,13 +308,13 @@ impl Transactions {
                 out.bool("committed", true);
             });
             let key = record_key(session);
-            txn.guard(Space::Log, &key);
-            let before = txn.get(Space::Log, &key)?;
+            txn.guard(RECORDS, &key);
+            let before = txn.get(RECORDS, &key)?;
             let chunks = before.map_or(0, |record| retry::chunks_of(RawDoc::new(&record)));
             for chunk in 0..chunks {
-                txn.delete(Space::Log, chunk_key(session, chunk).as_slice().into());
+                txn.delete(RECORDS, chunk_key(session, chunk).as_slice().into());
             }
-            txn.put(Space::Log, key.as_slice().into(), record.into_bytes().into());
+            txn.put(RECORDS, key.as_slice().into(), record.into_bytes().into());
         }
         let result = data.commit_transaction(*txn);
         let phase = match &result {

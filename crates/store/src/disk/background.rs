@@ -7,10 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use super::Shared;
+use super::log::Log;
 use super::pressure::SLOW_RUNS;
-use super::work::Next;
+use super::work::{LOG_AGAIN, Next};
 use crate::{Result, Space, StoreError};
 
 /// At this many recovered log segments, they are flushed to tables at once.
@@ -53,12 +55,18 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
 
 fn flush_loop(shared: &Shared) {
     while shared.work.wait_for_flush() {
-        let result = guarded("write memory to tables of", || shared.flush());
+        let flush = || guarded("write memory to tables of", || shared.flush());
+        let mut result = flush();
         if matches!(result, Err(StoreError::Full)) {
-            // Frees space for flushing, and for the drops, which need only a little.
+            // Everything that is not needed gives way; then the reserve. Tables take less space than
+            // the log segments that they release.
             shared.history.forget(&shared.tracker);
+            shared.log.iter().for_each(Log::remove_spares);
             shared.make_room_by_drops();
+            shared.reserve.release();
+            result = flush();
         }
+        shared.reserve.look();
         shared.work.end_flush(&result);
         if result.is_err() {
             shared.work.rest_before_flush();
@@ -84,21 +92,19 @@ fn merge_loop(shared: &Shared, helper_from: Option<usize>) {
 
 fn log_loop(shared: &Shared) {
     let Some(log) = &shared.log else { return };
-    let mut refill_failed = false;
+    let mut logged: Option<Instant> = None;
     loop {
-        match log.refill() {
-            Ok(()) => refill_failed = false,
-            Err(error) => {
-                if !refill_failed {
-                    tracing::warn!("no spare log segment could be made: {error}");
-                }
-                refill_failed = true;
-            }
+        if let Err(error) = log.refill()
+            && logged.is_none_or(|time| time.elapsed() > LOG_AGAIN)
+        {
+            logged = Some(Instant::now());
+            tracing::warn!("no spare log segment could be made: {error}");
         }
         if !shared.work.wait_for_sync(shared.options.sync_interval) {
             return;
         }
         shared.work.unsynced.store(false, Ordering::Release);
+        shared.reserve.look();
         shared.reserve.restore();
         // The log keeps the failure, and every later writer gets it.
         let _ = log.sync(log.last());

@@ -10,7 +10,7 @@ use lsm_tree::{InternalValue, Memtable, ValueType};
 
 use super::log::Log;
 use super::patch::{Bases, may_have_patches};
-use super::record::{Kind, Payload, encode_batch};
+use super::record::{Kind, Payload, encode_batch, pack};
 use super::{Shared, pressure, reserve};
 use crate::written::Written;
 use crate::{Batch, Bytes, Operation, Result, Seqno, Space, StoreError};
@@ -20,6 +20,8 @@ const KEEP_BUFFER: usize = 2 << 20;
 /// While memory cannot be flushed because that fails, commits are taken until it has this multiple
 /// of its size.
 const FAILING_MEMORY_MAX: u64 = 4;
+/// However little space is free, this much memory is filled before it is flushed.
+const MEMORY_LEAST: u64 = 4 << 20;
 
 /// The state that the commit lock protects.
 pub(super) struct Commit {
@@ -55,7 +57,8 @@ fn insert_as(
 impl Shared {
     pub(super) fn write(&self, batch: &Batch) -> Result<Seqno> {
         thread_local! {
-            static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+            /// The encoded batch, and its packed form.
+            static BUFFERS: RefCell<[Vec<u8>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
         }
         let log = self.writable_log()?;
         if batch.is_empty() {
@@ -66,12 +69,15 @@ impl Shared {
             return Err(StoreError::Full);
         }
         self.wait_for_room(batch)?;
-        let (seqno, loads) = BUFFER.with_borrow_mut(|buffer| {
+        let (seqno, loads) = BUFFERS.with_borrow_mut(|[buffer, packed]| {
             let mut bases = self.bases(batch);
             let result = loop {
                 buffer.clear();
                 encode_batch(buffer, batch, &bases);
-                let payload = Payload::new(Kind::Batch, buffer);
+                let payload = match pack(buffer, packed) {
+                    true => Payload::new(Kind::PackedBatch, packed),
+                    false => Payload::new(Kind::Batch, buffer),
+                };
                 match self.commit_batch(log, batch, &bases, &payload) {
                     // Another commit or a flush came first: without patches nothing can.
                     Ok(None) => bases = Bases::default(),
@@ -79,8 +85,10 @@ impl Shared {
                     Err(error) => break Err(error),
                 }
             };
-            if buffer.capacity() > KEEP_BUFFER {
-                *buffer = Vec::new();
+            for buffer in [buffer, packed] {
+                if buffer.capacity() > KEEP_BUFFER {
+                    *buffer = Vec::new();
+                }
             }
             result
         })?;
@@ -88,10 +96,10 @@ impl Shared {
         loads.iter().for_each(|load| load.hold_back());
         // Where merging is behind, fewer and larger tables are better.
         let full = match self.pressure.is_behind() {
-            true => self.options.memtable_bytes,
+            true => self.memory_limit(),
             // Fewer flushes also mean less merging. The last quarter absorbs writes during the
             // flush.
-            false => self.options.memtable_bytes / 4 * 3,
+            false => self.memory_limit() / 4 * 3,
         };
         if self.active_bytes.load(Ordering::Relaxed) > full {
             self.work.want_flush();
@@ -120,12 +128,18 @@ impl Shared {
         payload: &Payload<'_>,
         frees_space: impl FnOnce() -> bool,
     ) -> Result<Seqno> {
-        match log.append(payload, || self.counter.next()) {
+        let result = match log.append(payload, || self.counter.next()) {
             Err(StoreError::Full) if frees_space() && self.reserve.release() => {
                 log.append(payload, || self.counter.next())
             }
             result => result,
+        };
+        if matches!(result, Err(StoreError::Full)) && self.active_bytes.load(Ordering::Relaxed) > 0
+        {
+            // This releases log segments.
+            self.work.want_flush();
         }
+        result
     }
 
     /// The versions that large values of a batch can be written as patches of.
@@ -203,6 +217,12 @@ impl Shared {
         self.pressure.forgive();
     }
 
+    /// How much memory may be unwritten: not more than the disk has room for.
+    fn memory_limit(&self) -> u64 {
+        let room = (self.reserve.free_bytes() / 2).max(MEMORY_LEAST);
+        self.options.memtable_bytes.min(room)
+    }
+
     /// Bytes of commits that are not in tables yet.
     fn memory_bytes(&self) -> u64 {
         self.active_bytes.load(Ordering::Relaxed) + self.sealed_bytes.load(Ordering::Relaxed)
@@ -210,7 +230,7 @@ impl Shared {
 
     /// Whether memory is so full that writers must wait for a flush.
     fn is_full(&self) -> bool {
-        self.memory_bytes() as f64 > self.options.memtable_bytes as f64 * pressure::MEMORY_MAX
+        self.memory_bytes() as f64 > self.memory_limit() as f64 * pressure::MEMORY_MAX
     }
 
     /// Waits while memory is full and `is_wanted` says so; returns false if that ended it. Errors

@@ -210,6 +210,12 @@ pub(super) fn joined(sorted: Vec<DroppedRange>) -> Vec<DroppedRange> {
     ranges
 }
 
+/// Whether a key lies in one of the `joined` ranges.
+pub(super) fn holds(joined: &[DroppedRange], key: &[u8]) -> bool {
+    let after = joined.partition_point(|range| &*range.from <= key);
+    after > 0 && key < &*joined[after - 1].to
+}
+
 struct DropFilter {
     /// Sorted and disjoint.
     ranges: Vec<DroppedRange>,
@@ -225,13 +231,7 @@ impl CompactionFilter for DropFilter {
         _context: &Context,
     ) -> lsm_tree::Result<Verdict> {
         self.control.check(&mut self.owed)?;
-        if self.ranges.is_empty() {
-            return Ok(Verdict::Keep);
-        }
-        let key: &[u8] = item.key();
-        let after = self.ranges.partition_point(|range| &*range.from <= key);
-        let dropped = after > 0 && key < &*self.ranges[after - 1].to;
-        Ok(if dropped { Verdict::Destroy } else { Verdict::Keep })
+        Ok(if holds(&self.ranges, item.key()) { Verdict::Destroy } else { Verdict::Keep })
     }
 }
 

@@ -28,6 +28,10 @@ pub trait LogDevice: std::fmt::Debug + Send + Sync {
     fn flush_entry(&self) -> io::Result<()> {
         Ok(())
     }
+    /// Called before memory is written to tables; an error means that the disk is full.
+    fn flush_tables(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Whether there is more room than the reserve released.
     fn has_room(&self) -> bool {
         true

@@ -8,6 +8,7 @@ use lsm_tree::{AbstractTree, Memtable, SeqNo, TableId};
 
 use super::Shared;
 use super::around::RUNS_MAX;
+use super::dropped::{holds, joined};
 use super::history::Limits;
 use super::trees::tree_error;
 use crate::{Result, Space, StoreError};
@@ -125,14 +126,19 @@ impl Shared {
     /// until merging drops them.
     fn write_tables(&self, space: Space, memtable: &Memtable) -> lsm_tree::Result<Vec<TableId>> {
         let tree = &self.trees[space.index()];
+        if let Some(device) = &self.options.log_device {
+            device.flush_tables()?;
+        }
         let attempt = self.leftovers[space.index()].begin(tree);
         let _lock = tree.get_flush_lock();
         let device = self.options.log_device.as_deref();
-        let entries = memtable.iter().map(|entry| {
+        // What was dropped is not read again. On a full disk there may be no room for it.
+        let dropped = joined(self.dropped.of(space));
+        let entries = memtable.iter().filter(|entry| !holds(&dropped, &entry.key.user_key));
+        let written = tree.flush_to_tables(entries.map(|entry| {
             device.map_or(Ok(()), |device| device.flush_entry())?;
             Ok(entry)
-        });
-        let written = tree.flush_to_tables(entries)?;
+        }))?;
         let tables = written.map(|(tables, _)| tables).unwrap_or_default();
         let watermark = self.history.merge_watermark();
         {
@@ -154,8 +160,9 @@ impl Shared {
     fn history_limits(&self) -> Limits {
         let live: u64 = self.trees.iter().map(|tree| tree.disk_space()).sum();
         let share = (live / HISTORY_SHARE).max(HISTORY_BYTES_MIN);
+        let room = if self.reserve.is_scarce() { 0 } else { self.reserve.free_bytes() / 2 };
         Limits {
-            history_bytes: self.options.history_bytes.min(share),
+            history_bytes: self.options.history_bytes.min(share).min(room),
             snapshots: *self.snapshot_limits.lock(),
         }
     }

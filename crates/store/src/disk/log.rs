@@ -161,7 +161,7 @@ impl Log {
         if pending.position() > SEGMENT_HEADER as u64
             && let Err(error) = self.roll(&mut pending, 0)
         {
-            tracing::warn!("no new log segment yet: {error}");
+            tracing::debug!("no new log segment yet: {error}");
         }
         pending.segment.generation
     }
@@ -287,6 +287,13 @@ impl Log {
     /// Creates a spare segment if there is none. Called by a background thread.
     pub(super) fn refill(&self) -> io::Result<()> {
         self.pool.refill()
+    }
+
+    /// Removes spare segments, to make room for tables.
+    pub(super) fn remove_spares(&self) {
+        if let Err(error) = self.pool.remove_spares() {
+            tracing::warn!("spare log segments could not be removed: {error}");
+        }
     }
 
     pub(super) fn check_poison(&self) -> Result<()> {

@@ -100,7 +100,7 @@ pub struct Options {
     /// Older snapshots fail in the same way.
     pub snapshot_age: Duration,
     /// Reserved disk space for when the disk is full, so that the folder can be opened and drops
-    /// and deletes can run. 0 reserves none.
+    /// and deletes can run. At most an eighth of the disk is reserved; 0 reserves none.
     pub reserve_bytes: u64,
     /// Commits that no caller waits for are on disk after this time at the latest.
     pub sync_interval: Duration,
@@ -247,7 +247,7 @@ impl Store for DiskStore {
     }
 
     fn is_full(&self) -> bool {
-        self.shared.reserve.is_released() || self.shared.work.is_full()
+        self.shared.reserve.is_scarce() || self.shared.work.is_full()
     }
 
     fn admit(&self, is_wanted: &dyn Fn() -> bool) -> bool {
@@ -288,7 +288,11 @@ impl Store for DiskStore {
             self.shared.tracker.publish(seqno);
         }
         self.shared.work.want_sync();
-        self.shared.work.want_reclaim(self.shared.options.reclaim_interval);
+        let delay = match self.shared.reserve.is_scarce() {
+            true => Duration::ZERO,
+            false => self.shared.options.reclaim_interval,
+        };
+        self.shared.work.want_reclaim(delay);
         // Dropped data may free the space that merging lacked.
         self.shared.work.retry_merges();
         Ok(())
@@ -296,6 +300,12 @@ impl Store for DiskStore {
 
     fn load(&self, space: Space, prefixes: &[[u8; 4]]) -> Result<Box<dyn Load>> {
         Ok(Box::new(load::DiskLoad::begin(&self.shared, space, prefixes)?))
+    }
+
+    fn compact(&self, space: Space) -> Result<u64> {
+        self.shared.writable_log()?;
+        self.shared.flush()?;
+        self.shared.compact_tree(space)
     }
 
     fn checkpoint(&self) -> Result<()> {

@@ -9,8 +9,9 @@ use lsm_tree::{AbstractTree, SeqNo, Table, Tree};
 
 use super::Shared;
 use super::dropped::{DroppedRange, joined};
+use super::log::Log;
 use super::trees::{TABLE_BYTES, approximate_bytes, tables};
-use crate::{Bytes, Result, Space};
+use crate::{Bytes, Result, Space, StoreError};
 
 /// A tree up to this size is merged as a whole whenever a part of it was dropped; a larger one
 /// only if dropped ranges still take a share of it.
@@ -79,6 +80,25 @@ impl Shared {
         drop(reclaimed);
         self.after_merge(space);
         self.dropped.save(&self.path)
+    }
+
+    /// Merges all tables of a tree; returns how many bytes smaller it is.
+    pub(super) fn compact_tree(&self, space: Space) -> Result<u64> {
+        let tree = &self.trees[space.index()];
+        let before = tree.disk_space();
+        let merge = || self.compact(space, |watermark| tree.major_compact(TABLE_BYTES, watermark));
+        let mut result = merge();
+        if matches!(result, Err(StoreError::Full)) {
+            self.history.forget(&self.tracker);
+            self.log.iter().for_each(Log::remove_spares);
+            self.reserve.release();
+            result = merge();
+        }
+        result?;
+        self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+        self.reserve.look();
+        self.after_merge(space);
+        Ok(before.saturating_sub(tree.disk_space()))
     }
 
     /// Reclaims dropped ranges although memory cannot be flushed because the disk is full.

@@ -8,7 +8,7 @@
 use byteview::ByteView;
 
 use super::patch::{self, Base, Bases};
-use crate::{Batch, Bytes, Operation, Seqno, Space};
+use crate::{Batch, Bytes, MAX_BATCH_BYTES, Operation, Seqno, Space};
 
 /// Bytes before the first record of a segment.
 pub(super) const SEGMENT_HEADER: usize = 64;
@@ -16,6 +16,8 @@ pub(super) const SEGMENT_HEADER: usize = 64;
 pub(super) const RECORD_HEADER: usize = 48;
 /// Records begin at multiples of this.
 const ALIGN: usize = 8;
+/// Smaller payloads are not compressed.
+const PACKED_BYTES_MIN: usize = 32 << 10;
 const MAGIC: [u8; 8] = *b"MOTIFLOG";
 const VERSION: u32 = 1;
 
@@ -26,6 +28,8 @@ pub(super) enum Kind {
     Batch = 1,
     /// A key range that is dropped.
     DeleteRange = 2,
+    /// A batch of changes, compressed; see [`pack`].
+    PackedBatch = 3,
 }
 
 /// The first bytes of a segment.
@@ -154,6 +158,7 @@ pub(super) fn decode_record(file: &[u8], offset: u64, salt: u64) -> Option<Recor
     let kind = match u32_at(header, 12) {
         1 => Kind::Batch,
         2 => Kind::DeleteRange,
+        3 => Kind::PackedBatch,
         _ => return None,
     };
     Some(Record {
@@ -300,13 +305,51 @@ fn encode_patch(buffer: &mut Vec<u8>, value: &[u8], base: &Base) -> bool {
     true
 }
 
-/// Decodes the operations of a batch one by one; `None` if the payload is invalid. `base` returns
-/// the version of a key that a patch needs; operations whose base it does not return are left out.
+/// Compresses the payload of a large batch: its length in four bytes, then LZ4. Returns false if it
+/// is small or does not shrink by an eighth. Bulk loads write half as much to the log this way; a
+/// small batch would be delayed, and its flush takes the same time anyway.
+pub(super) fn pack(payload: &[u8], packed: &mut Vec<u8>) -> bool {
+    if payload.len() < PACKED_BYTES_MIN {
+        return false;
+    }
+    packed.clear();
+    packed.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    packed.resize(4 + lz4_flex::block::get_maximum_output_size(payload.len()), 0);
+    let Ok(length) = lz4_flex::block::compress_into(payload, &mut packed[4..]) else {
+        return false;
+    };
+    packed.truncate(4 + length);
+    packed.len() < payload.len() / 8 * 7
+}
+
+fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
+    let (length, rest) = packed.split_first_chunk::<4>()?;
+    let length = u32::from_le_bytes(*length) as usize;
+    // A batch has a limit, but its encoding is longer than its content.
+    if length > MAX_BATCH_BYTES.saturating_mul(4) {
+        return None;
+    }
+    let payload = lz4_flex::block::decompress(rest, length).ok()?;
+    (payload.len() == length).then_some(payload)
+}
+
+/// Decodes the operations of a batch, packed or not, one by one; `None` if the payload is invalid.
+/// `base` returns the version of a key that a patch needs; operations whose base it does not return
+/// are left out.
 pub(super) fn decode_batch(
+    kind: Kind,
     payload: &[u8],
     mut base: impl FnMut(Space, &[u8], Seqno) -> Option<Bytes>,
     mut each: impl FnMut(Operation),
 ) -> Option<()> {
+    let unpacked;
+    let payload = match kind {
+        Kind::PackedBatch => {
+            unpacked = unpack(payload)?;
+            &unpacked
+        }
+        _ => payload,
+    };
     let mut wholes: Vec<ByteView> = Vec::new();
     let mut rest = payload;
     while !rest.is_empty() {
@@ -402,10 +445,38 @@ mod tests {
         assert_eq!((record.seqno, record.synced, record.kind), (5, 64, Kind::Batch));
         assert_eq!(record.end as usize, file.len());
         let mut seen = Vec::new();
-        decode_batch(record.payload, |_, _, _| None, |operation| seen.push(operation)).unwrap();
+        decode_batch(record.kind, record.payload, |_, _, _| None, |operation| seen.push(operation))
+            .unwrap();
         assert_eq!(seen.len(), 2);
         assert_eq!(&*seen[0].key, b"key");
         assert_eq!(seen[1].value, None);
+    }
+
+    #[test]
+    fn large_batches_are_packed() {
+        let mut batch = Batch::new();
+        for number in 0..2000_u32 {
+            batch.put(Space::Documents, &number.to_be_bytes(), &number.to_le_bytes().repeat(25));
+        }
+        let (mut payload, mut packed) = (Vec::new(), Vec::new());
+        encode_batch(&mut payload, &batch, &Bases::default());
+        assert!(pack(&payload, &mut packed));
+        assert!(packed.len() < payload.len() / 2);
+        let mut seen = Vec::new();
+        decode_batch(Kind::PackedBatch, &packed, |_, _, _| None, |operation| seen.push(operation))
+            .unwrap();
+        assert_eq!(seen, batch.operations());
+        // Damage that the checksum would find is no reason to panic either.
+        for at in 0..packed.len().min(200) {
+            let mut damaged = packed.clone();
+            damaged[at] ^= 0x81;
+            let _ = decode_batch(Kind::PackedBatch, &damaged, |_, _, _| None, drop);
+        }
+        let noise: Vec<u8> = (0..PACKED_BYTES_MIN as u64 / 8)
+            .flat_map(|n| (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).to_le_bytes())
+            .collect();
+        assert!(!pack(&noise, &mut packed));
+        assert!(!pack(&payload[..PACKED_BYTES_MIN - 1], &mut packed));
     }
 
     #[test]
@@ -432,7 +503,8 @@ mod tests {
         // The log has two documents; the third and the fourth are not shared.
         assert!(payload.len() < 2 * 2000 + 1400 + 2000 + 300, "{}", payload.len());
         let mut seen = Vec::new();
-        decode_batch(&payload, |_, _, _| None, |operation| seen.push(operation)).unwrap();
+        decode_batch(Kind::Batch, &payload, |_, _, _| None, |operation| seen.push(operation))
+            .unwrap();
         seen.sort_by_key(|operation| operation.space);
         assert_eq!(seen, batch.operations());
         // Any other byte is refused or decoded, and never leads out of bounds.
@@ -440,7 +512,7 @@ mod tests {
             for flip in [0x01, 0x40, 0xFF] {
                 let mut damaged = payload.clone();
                 damaged[at] ^= flip;
-                let _ = decode_batch(&damaged, |_, _, _| None, drop);
+                let _ = decode_batch(Kind::Batch, &damaged, |_, _, _| None, drop);
             }
         }
     }

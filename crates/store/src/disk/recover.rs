@@ -359,7 +359,7 @@ impl<'a> Replay<'a> {
     fn apply(&mut self, record: &Record<'_>) -> Option<()> {
         self.last = self.last.max(record.seqno);
         match record.kind {
-            Kind::Batch => {
+            kind @ (Kind::Batch | Kind::PackedBatch) => {
                 let (trees, persisted) = (self.trees, self.persisted);
                 let mut lacks_base = false;
                 let base = |space: Space, key: &[u8], seqno: Seqno| {
@@ -371,7 +371,7 @@ impl<'a> Replay<'a> {
                     lacks_base |= found.is_none();
                     found.map(|found| Bytes::from_tree(found.value))
                 };
-                decode_batch(record.payload, base, |operation| {
+                decode_batch(kind, record.payload, base, |operation| {
                     if record.seqno > persisted[operation.space.index()] {
                         self.bytes += insert(&self.memtables, &operation, record.seqno);
                     }

@@ -1,15 +1,19 @@
 //! Reserved space for a full disk: a file that is removed then, so that the folder can be opened
 //! and operations that free space (drops, deletes) can be logged and run. Until the file is
 //! restored, all other writes are refused.
+//!
+//! Also what is known about free space. Where it is scarce, the store keeps less beside the data:
+//! less unwritten memory, no spare log segments, no replaced tables for reading the past.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::file::{LogDevice, LogFile};
+use super::work::LOG_AGAIN;
 use crate::{Batch, Space};
 
 const FILE: &str = "RESERVE";
@@ -17,6 +21,10 @@ const FILE: &str = "RESERVE";
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// How often restoring the reserve is tried.
 const RESTORE_INTERVAL: Duration = Duration::from_millis(100);
+/// The reserve takes at most one part in this many of the disk.
+const DISK_SHARE: u64 = 8;
+/// Space is scarce if less than so many times the reserve is free.
+const SCARCE: u64 = 4;
 
 /// The reserve file and its state.
 pub(super) struct Reserve {
@@ -25,21 +33,59 @@ pub(super) struct Reserve {
     device: Option<Arc<dyn LogDevice>>,
     /// Whether its space is in use.
     released: AtomicBool,
+    /// Free bytes on the disk when last looked at.
+    free: AtomicU64,
     file: Mutex<FileState>,
 }
 
 struct FileState {
     is_there: bool,
     last_try: Option<Instant>,
+    logged: Option<Instant>,
 }
 
 impl Reserve {
-    /// The reserve of a folder. [`Reserve::restore`] creates the file if it does not exist.
+    /// The reserve of a folder. [`Reserve::restore`] creates the file if it does not exist. If
+    /// there is no room for it, the disk counts as full from the beginning.
     pub(super) fn open(folder: &Path, bytes: u64, device: Option<Arc<dyn LogDevice>>) -> Reserve {
         let path = folder.join(FILE);
-        let is_there = path.metadata().is_ok_and(|file| file.len() == bytes);
-        let file = Mutex::new(FileState { is_there, last_try: None });
-        Reserve { path, bytes, device, released: AtomicBool::new(false), file }
+        let bytes = bytes.min(disk_bytes(&path) / DISK_SHARE);
+        let is_there = match path.metadata() {
+            Ok(file) if bytes > 0 && file.len() == bytes => true,
+            Ok(_) => {
+                // The setting has changed.
+                if let Err(error) = std::fs::remove_file(&path) {
+                    tracing::warn!(%error, "the reserve could not be removed");
+                }
+                false
+            }
+            Err(_) => false,
+        };
+        let file = Mutex::new(FileState { is_there, last_try: None, logged: None });
+        let (released, free) = (AtomicBool::new(false), AtomicU64::new(u64::MAX));
+        let reserve = Reserve { path, bytes, device, released, free, file };
+        let is_full = !is_there && reserve.look() < bytes.saturating_mul(2);
+        reserve.released.store(is_full, Ordering::Release);
+        reserve
+    }
+
+    /// Looks how much space is free; returns the bytes.
+    pub(super) fn look(&self) -> u64 {
+        let has_room = self.device.as_ref().is_none_or(|device| device.has_room());
+        let free = if has_room { free_bytes(&self.path) } else { 0 };
+        self.free.store(free, Ordering::Relaxed);
+        free
+    }
+
+    /// Free bytes on the disk when last looked at.
+    pub(super) fn free_bytes(&self) -> u64 {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    /// Whether so little space is free that everything but documents gives way. Never without a
+    /// reserve.
+    pub(super) fn is_scarce(&self) -> bool {
+        self.is_released() || self.free_bytes() < self.bytes.saturating_mul(SCARCE)
     }
 
     /// Whether the reserve is in use: only operations that free space may be written.
@@ -53,10 +99,14 @@ impl Reserve {
         if !std::mem::replace(&mut file.is_there, false) {
             return false;
         }
-        tracing::warn!(
-            bytes = self.bytes,
-            "the disk is full and the reserve file was removed; until it can be created again only operations that free space are allowed"
-        );
+        if file.logged.is_none_or(|time| time.elapsed() > LOG_AGAIN) {
+            file.logged = Some(Instant::now());
+            tracing::warn!(
+                bytes = self.bytes,
+                "the disk is full and the reserve file was removed; until it can be created again \
+                 only operations that free space are allowed"
+            );
+        }
         self.released.store(true, Ordering::Release);
         if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::warn!(%error, "the reserve could not be removed");
@@ -64,6 +114,7 @@ impl Reserve {
         if let Some(device) = &self.device {
             device.release_reserve();
         }
+        self.look();
         true
     }
 
@@ -78,10 +129,13 @@ impl Reserve {
             return false;
         }
         file.last_try = Some(Instant::now());
-        if self.device.as_ref().is_some_and(|device| !device.has_room())
-            || free_bytes(&self.path) < self.bytes.saturating_mul(2)
+        if self.look() < self.bytes.saturating_mul(2)
             || LogFile::create(&self.path, self.bytes, false, self.device.clone()).is_err()
         {
+            // Without the file, the free space itself is the reserve.
+            if self.free_bytes() < self.bytes {
+                self.released.store(true, Ordering::Release);
+            }
             return false;
         }
         file.is_there = true;
@@ -94,6 +148,12 @@ impl Reserve {
 pub(super) fn free_bytes(path: &Path) -> u64 {
     let folder = path.parent().unwrap_or(path);
     rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// The size of the disk of a file; `u64::MAX` if unknown.
+fn disk_bytes(path: &Path) -> u64 {
+    let folder = path.parent().unwrap_or(path);
+    rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_blocks.saturating_mul(disk.f_frsize))
 }
 
 /// Whether a batch deletes more documents than it writes, so that it may use the reserve.

@@ -16,6 +16,8 @@ use crate::{Damage, LogDevice, Result, StoreError};
 
 /// The first segment of a folder is small, because creating it delays the opening.
 const FIRST_BYTES: u64 = 1 << 20;
+/// On a full disk it is as small as this.
+const LEAST_BYTES: u64 = 64 << 10;
 /// The minimum number of spare segments.
 const MIN_SPARES: u64 = 3;
 /// The release note has the same entry twice, written one after the other, so that one is always
@@ -47,7 +49,7 @@ pub(super) struct Pool {
     device: Option<Arc<dyn LogDevice>>,
     spares: Mutex<Vec<PathBuf>>,
     next_spare: AtomicU64,
-    /// Released if there is no room for the first segment.
+    /// Released if there is no room for the first segment; tells how much space is free.
     reserve: Option<Arc<Reserve>>,
 }
 
@@ -120,23 +122,21 @@ impl Pool {
         }
         let size = if first { FIRST_BYTES.min(self.segment_bytes) } else { self.segment_bytes };
         let size = size.max(bytes);
-        let create = || LogFile::create(&path, size, first, self.device.clone());
-        let made = match create() {
-            Err(error)
-                if first
-                    && is_full(&error)
-                    && self.reserve.as_ref().is_some_and(|reserve| reserve.release()) =>
-            {
-                create()
+        let create = |size| LogFile::create(&path, size, first, self.device.clone());
+        match create(size) {
+            Err(error) if first && is_full(&error) => {
+                let released = self.reserve.as_ref().is_some_and(|reserve| reserve.release());
+                let size = if released { size } else { LEAST_BYTES.max(bytes) };
+                Ok((create(size)?, size))
             }
-            made => made,
-        };
-        Ok((made?, size))
+            made => Ok((made?, size)),
+        }
     }
 
     /// Creates one spare segment if there is none. Slow; called by a background thread.
     pub(super) fn refill(&self) -> io::Result<()> {
-        if !self.spares.lock().is_empty() {
+        // On a full disk the space is for tables.
+        if !self.spares.lock().is_empty() || self.is_scarce() {
             return Ok(());
         }
         let path = self.next_spare_path();
@@ -148,7 +148,8 @@ impl Pool {
     /// Takes back a segment that is no longer needed: recycles it if it has the usual size,
     /// removes it otherwise.
     pub(super) fn give_back(&self, path: &Path, size: u64) -> io::Result<()> {
-        if size == self.segment_bytes && self.spares.lock().len() < self.spares_max {
+        let most = if self.is_scarce() { 1 } else { self.spares_max };
+        if size == self.segment_bytes && self.spares.lock().len() < most {
             let spare = self.next_spare_path();
             std::fs::rename(path, &spare)?;
             self.spares.lock().push(spare);
@@ -156,6 +157,20 @@ impl Pool {
         } else {
             std::fs::remove_file(path)
         }
+    }
+
+    /// Removes all spare segments but one, to make room for tables.
+    pub(super) fn remove_spares(&self) -> io::Result<()> {
+        let spares = {
+            let mut spares = self.spares.lock();
+            let kept = spares.len().min(1);
+            spares.split_off(kept)
+        };
+        spares.iter().try_for_each(std::fs::remove_file)
+    }
+
+    fn is_scarce(&self) -> bool {
+        self.reserve.as_ref().is_some_and(|reserve| reserve.is_scarce())
     }
 
     /// Takes over a spare segment of an earlier process.

@@ -18,7 +18,7 @@ const DAMAGED_RETRY_MAX: Duration = Duration::from_secs(3600);
 /// ... and up to this, if the disk is full or fails.
 const FAILED_RETRY_MAX: Duration = Duration::from_secs(60);
 /// A lasting failure is logged this often.
-const LOG_AGAIN: Duration = Duration::from_secs(60);
+pub(super) const LOG_AGAIN: Duration = Duration::from_secs(60);
 
 /// Signals between writers and background threads.
 #[derive(Default)]

@@ -200,7 +200,7 @@ impl Operations {
     fn apply(&mut self, record: &Record<'_>, dropped: &DroppedRanges) -> Option<()> {
         let seqno = record.seqno;
         match record.kind {
-            Kind::Batch => {
+            kind @ (Kind::Batch | Kind::PackedBatch) => {
                 let mut lacks_base = false;
                 let operations = RefCell::new(&mut self.operations);
                 let base = |space: Space, key: &[u8], seqno: Seqno| {
@@ -211,7 +211,7 @@ impl Operations {
                     lacks_base |= found.is_none();
                     found
                 };
-                decode_batch(record.payload, base, |operation| {
+                decode_batch(kind, record.payload, base, |operation| {
                     let logged = &mut operations.borrow_mut()[operation.space.index()];
                     self.bytes += (operation.key.len()
                         + operation.value.as_deref().map_or(0, <[u8]>::len))
