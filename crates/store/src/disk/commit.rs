@@ -219,7 +219,7 @@ impl Shared {
 
     /// How much memory may be unwritten: not more than the disk has room for.
     fn memory_limit(&self) -> u64 {
-        let room = (self.reserve.free_bytes() / 2).max(MEMORY_LEAST);
+        let room = (self.reserve.free_bytes() / 4).max(MEMORY_LEAST);
         self.options.memtable_bytes.min(room)
     }
 
