@@ -436,9 +436,6 @@ fn range(
         _ => false,
     };
     let (low, high) = match value {
-        // The array [MinKey] is above MinKey, and its entry is not. The same for MaxKey.
-        Val::MinKey if above && !inclusive => return Some(Bounds::inexact(vec![Interval::all()])),
-        Val::MaxKey if !above && !inclusive => return Some(Bounds::inexact(vec![Interval::all()])),
         // All keys lie between MinKey and MaxKey.
         Val::MinKey | Val::MaxKey => (Interval::all(), Interval::all()),
         // Inclusive comparisons with null match null only, those with NaN match NaN only.

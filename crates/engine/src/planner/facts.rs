@@ -65,6 +65,12 @@ impl Fact<'_> {
     pub fn fits(&self, index: &Index, at: usize) -> bool {
         let collation = index.collation.as_deref();
         let kind = match self.kind {
+            // The array [MinKey] is above MinKey, and its entry is not. The same for MaxKey.
+            Kind::Some if index.is_multikey_at(at) => !self.tests.iter().any(|test| match test {
+                Test::Gt(value) => value.get() == Val::MinKey,
+                Test::Lt(value) => value.get() == Val::MaxKey,
+                _ => false,
+            }),
             Kind::Some | Kind::Not | Kind::Missing => true,
             // An empty array has the key of undefined.
             Kind::NotNull => !index.is_multikey_at(at),
