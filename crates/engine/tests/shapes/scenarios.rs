@@ -268,9 +268,21 @@ fn rules_of_the_collection_hold_for_canonical_documents() {
     // Answers from maintained values are those of canonical documents.
     server.run("{create: 'p'}");
     server.run("{createPatterns: 'p', patterns: [{name: 'n', kind: 'computed', from: 'c', on: {foreign: 'name.first'}, onMissingParent: 'create', fields: {n: {$count: {}}}}]}");
-    let group = "{aggregate: 'c', pipeline: [{$match: {'name.first': 'Ada'}}, {$group: {_id: '$name.first', n: {$count: {}}}}], cursor: {}}";
-    assert_eq!(docs(&mut new, group).len(), 1);
-    assert_eq!(docs(&mut old, group).len(), 0);
+    let group = "{aggregate: 'c', pipeline: [{$match: {'name.first': 'Ada'}}, {$group: {_id: null, n: {$count: {}}}}], cursor: {}}";
+    let joined = "{aggregate: 'orders', pipeline: [{$lookup: {from: 'c', localField: 'who._id', foreignField: '_id', as: 'x'}}, {$project: {'x.name': 1}}], cursor: {}}";
+    server.run("{insert: 'orders', documents: [{_id: 1, who: {_id: 1}}]}");
+    server.run("{createPatterns: 'orders', patterns: [{name: 'copy', kind: 'extendedReference', ref: 'who._id', from: 'c', into: 'who', fields: ['name']}]}");
+    let answered = |client: &mut Client, command: &str| {
+        let reply = run(client, &format!("{{explain: {command}, verbosity: 'queryPlanner'}}"));
+        text(&reply, "rewrites.0.pattern").to_owned()
+    };
+    assert_eq!(answered(&mut new, group), "n");
+    assert_eq!(answered(&mut old, group), "");
+    assert_eq!((docs(&mut new, group).len(), docs(&mut old, group).len()), (1, 0));
+    assert_eq!(answered(&mut new, joined), "copy");
+    assert_eq!(answered(&mut old, joined), "");
+    assert_eq!(text(&docs(&mut new, joined)[0], "x.0.name.first"), "Ada");
+    assert_eq!(at(&docs(&mut old, joined)[0], "x.0.name"), Val::Missing);
     server.verify("c");
     server.verify("p");
 }
