@@ -8,6 +8,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use value::{Val, ejson};
 
 #[test]
 fn the_rest_of_a_message_must_come_in_time() {
@@ -183,6 +184,34 @@ fn a_client_that_goes_away_while_it_waits_is_noticed() {
     eventually("only this one is left", || server.handle.connections() == 1);
     drop(client);
     eventually("its connection ends", || server.handle.connections() == 0);
+}
+
+#[test]
+fn a_client_that_goes_away_ends_its_operation_inside_of_one_expression() {
+    // Loops in loops in loops, which take hours.
+    let endless = "{$reduce: {input: {$range: [0, '$k']}, initialValue: 0, in:
+        {$reduce: {input: {$range: [0, '$k']}, initialValue: 0, in:
+        {$reduce: {input: {$range: [0, '$k']}, initialValue: 0, in: {$add: ['$$value', 1]}}}}}}}";
+    let text = format!(
+        "{{aggregate: 1, pipeline: [{{$documents: [{{k: 20000}}]}}, {{$project: {{v: {endless}}}}}],
+            cursor: {{}}, comment: 'endless', $db: 'admin'}}"
+    );
+    let server = TestServer::start();
+    let mut other = server.connect();
+    let mut is_running = || {
+        let reply = other.call(&message(1, 0, &command("currentOp")));
+        let list = reply.body().get("inprog").and_then(Val::as_array).expect("a list");
+        list.iter().filter_map(|(_, one)| one.as_doc()).any(|one| {
+            let command = one.get("command").and_then(Val::as_doc);
+            command.and_then(|command| command.get("comment")) == Some(Val::String("endless"))
+        })
+    };
+    let mut client = server.connect();
+    client.send(&message(2, 0, &ejson::parse_doc(&text).expect("a command")));
+    eventually("it runs", &mut is_running);
+    drop(client);
+    eventually("it ends with its client", || !is_running());
+    eventually("so does its connection", || server.handle.connections() == 1);
 }
 
 #[test]
