@@ -28,6 +28,12 @@ const CURSOR_BATCH: i32 = 100;
 const PASSING: u64 = 4;
 const PASSING_DOCS: u64 = 5_000;
 
+/// The names of the requests that only read.
+const READ: &str = "read by _id";
+const LOOKUP: &str = "read by an index";
+/// Requests that take longer are printed.
+const SLOW: Duration = Duration::from_secs(1);
+
 /// What the threads share.
 pub(super) struct Load<'a> {
     pub(super) gate: &'a Gate,
@@ -46,12 +52,14 @@ pub(super) struct Latency {
     pub(super) writes: Histogram<u64>,
     /// Of reads of one or a few documents.
     pub(super) reads: Histogram<u64>,
+    /// Requests that took longer than `SLOW`: what they were, when they ended, how long they took.
+    pub(super) slow: Vec<(&'static str, Instant, Duration)>,
 }
 
 impl Latency {
     /// None yet.
     pub(super) fn new() -> Result<Latency> {
-        Ok(Latency { writes: latency_histogram()?, reads: latency_histogram()? })
+        Ok(Latency { writes: latency_histogram()?, reads: latency_histogram()?, slow: Vec::new() })
     }
 }
 
@@ -102,11 +110,15 @@ impl Load<'_> {
     }
 
     /// Records how long a request took.
-    pub(super) fn record(&self, is_write: bool, begun: Instant) {
-        let nanos = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    pub(super) fn record(&self, what: &'static str, begun: Instant) {
+        let took = begun.elapsed();
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
-        let Latency { writes, reads } = &mut *latency;
-        if is_write { writes } else { reads }.saturating_record(nanos);
+        let Latency { writes, reads, slow } = &mut *latency;
+        if matches!(what, READ | LOOKUP) { reads } else { writes }.saturating_record(nanos);
+        if took > SLOW {
+            slow.push((what, Instant::now(), took));
+        }
     }
 
     /// One request of a writer: 40 % updates, 20 % inserts and deletes, 40 % reads.
@@ -132,7 +144,7 @@ impl Load<'_> {
                 expect_one(client.run(DATABASE, &command)?.as_doc())
                     .with_context(|| format!("update of document {id}"))?;
                 self.ledgers.of(writer)?.acknowledge();
-                self.record(true, begun);
+                self.record("update", begun);
             }
             4..6 => {
                 let delete = events.end - events.start >= EVENTS_KEPT;
@@ -147,12 +159,12 @@ impl Load<'_> {
                     insert_batch(client, EVENTS, event..event + 1, self.ledgers.docs(), batch)?;
                 }
                 self.ledgers.of(writer)?.acknowledge();
-                self.record(true, begun);
+                self.record(if delete { "delete" } else { "insert" }, begun);
             }
             6..9 => {
                 let wanted = self.ledgers.of(writer)?.version(number);
                 let reply = client.run(DATABASE, &find_by_id(id))?;
-                self.record(false, begun);
+                self.record(READ, begun);
                 let version = first(reply.as_doc())
                     .and_then(|doc| doc.get("version"))
                     .and_then(Val::as_i64_exact);
@@ -163,7 +175,7 @@ impl Load<'_> {
             _ => {
                 let customer = dice.below(data::customers(self.ledgers.docs()));
                 client.run(DATABASE, &find_by_customer(customer))?;
-                self.record(false, begun);
+                self.record(LOOKUP, begun);
             }
         }
         Ok(())

@@ -242,8 +242,13 @@ impl Watch<'_, '_> {
             (row.writes, row.reads) = (Millis::of(&latency.writes), Millis::of(&latency.reads));
             latency.writes.reset();
             latency.reads.reset();
+            let slow = std::mem::take(&mut latency.slow);
             drop(latency);
             say(&row.line())?;
+            for (what, ended, took) in slow {
+                let at = ended.saturating_duration_since(begun + took);
+                say(&format!("{} slow: {what} took {:.2} s\n", clock(at), took.as_secs_f64()))?;
+            }
             self.rows.push(row);
         }
         Ok(self.rows)
@@ -282,10 +287,9 @@ impl Watch<'_, '_> {
         let checked = self.load.ledgers.check(&mut client).context("after a kill")?;
         shop::check(&mut client).context("after a kill")?;
         say(&format!(
-            "{:>3}:{:02} kill {number}: answers after {:.2} s, {:.0} MiB on disk; {} documents and {} events are as \
+            "{} kill {number}: answers after {:.2} s, {:.0} MiB on disk; {} documents and {} events are as \
              acknowledged, sums and copies as their sources (checked in {:.1} s)\n",
-            at.as_secs() / 60,
-            at.as_secs() % 60,
+            clock(at),
             self.server.startup.as_secs_f64(),
             mib(self.server.space()),
             checked.documents,
@@ -301,6 +305,11 @@ fn add_io(row: &mut Row, before: (u64, u64), now: Option<(u64, u64)>) {
     let (read, written) = now.unwrap_or(before);
     row.read_bytes += read.saturating_sub(before.0);
     row.written_bytes += written.saturating_sub(before.1);
+}
+
+/// Minutes and seconds since the load began.
+fn clock(at: Duration) -> String {
+    format!("{:>3}:{:02}", at.as_secs() / 60, at.as_secs() % 60)
 }
 
 /// Prints at once: a soak is watched while it runs.

@@ -72,7 +72,7 @@ pub(super) fn keep(load: &Load<'_>, client: &mut Client, life: u64) -> Result<()
             durable(out);
         });
         expect_one(client.run(DATABASE, &command)?.as_doc())?;
-        load.record(true, begun);
+        load.record("insert of a sale", begun);
         head += 1;
         while head - tail > SALES {
             let begun = Instant::now();
@@ -80,7 +80,7 @@ pub(super) fn keep(load: &Load<'_>, client: &mut Client, life: u64) -> Result<()
                 "{{delete: 'sales', deletes: [{{q: {{_id: {tail}}}, limit: 1}}], writeConcern: {{w: 1, j: true}}}}"
             ));
             expect_one(client.run(DATABASE, &command)?.as_doc())?;
-            load.record(true, begun);
+            load.record("delete of a sale", begun);
             tail += 1;
         }
         sales += 1;
