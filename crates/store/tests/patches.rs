@@ -26,8 +26,12 @@ fn quiet() -> Options {
 /// The value that batch `number` writes: most differ a little from the one before, some are replaced.
 fn value(number: u64) -> Vec<u8> {
     let seed = number / 9;
-    let mut value: Vec<u8> =
-        (0..70_000_u64).map(|at| (at.wrapping_mul(2_654_435_761 + seed) >> 16) as u8).collect();
+    // Bytes that the log cannot compress.
+    let noise = |at: u64| {
+        let mixed = (at + seed * 1_000_003 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 56) as u8
+    };
+    let mut value: Vec<u8> = (0..70_000).map(noise).collect();
     value[40_000..40_008].copy_from_slice(&number.to_be_bytes());
     value.splice(60_000..60_000, vec![7; (number % 5) as usize]);
     value.extend_from_slice(&number.to_be_bytes());
