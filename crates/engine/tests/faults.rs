@@ -93,7 +93,7 @@ fn on_a_full_disk_the_change_log_gives_way_first() {
         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         char::from(b'0' + (number >> 58) as u8)
     };
-    let text: String = std::iter::repeat_with(|| letter()).take(900_000).collect();
+    let text: String = std::iter::repeat_with(letter).take(900_000).collect();
     let text = text.replace(['\\', '\''], "x");
     let mut inserted = 0;
     let refused = loop {

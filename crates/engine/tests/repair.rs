@@ -274,7 +274,7 @@ fn damage(bytes: &[u8], how: u64, random: &mut Random) -> (String, Option<Vec<u8
     let at = random.below(end as u64) as usize;
     let mut damaged = bytes.to_vec();
     match how {
-        0 => return ("removed".to_owned(), None),
+        0 => ("removed".to_owned(), None),
         1 => {
             if let Some(byte) = damaged.get_mut(at) {
                 *byte ^= 1 << random.below(8);

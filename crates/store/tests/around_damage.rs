@@ -44,7 +44,7 @@ fn batch(random: &mut Random) -> Batch {
     let mut batch = Batch::new();
     for _ in 0..4 {
         let place = key(random.next() % KEYS);
-        if random.next() % 5 == 0 {
+        if random.next().is_multiple_of(5) {
             batch.delete(Space::Documents, &place);
         } else {
             let value: Vec<u8> = (0..50).flat_map(|_| random.next().to_be_bytes()).collect();
@@ -123,7 +123,7 @@ fn check(seed: u64) {
                 false
             }
         });
-        if seed % 3 != 0 {
+        if !seed.is_multiple_of(3) {
             // Many young tables.
             plan.merges(BackgroundWork::Fail);
         }

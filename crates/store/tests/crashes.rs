@@ -87,7 +87,7 @@ fn quiet() -> Options {
 
 /// The same, every other time with a cache that is much smaller than the data.
 fn quiet_or_small(number: u64) -> Options {
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         return quiet();
     }
     Options { cache_bytes: 4 << 10, page_bytes: 400, memtable_bytes: 4 << 10, ..quiet() }
@@ -177,7 +177,7 @@ fn killed_child() {
     use std::io::Write;
     let Ok(folder) = std::env::var("STORE_TEST_KILL_FOLDER") else { return };
     let small = Options { cache_bytes: 4 << 10, page_bytes: 400, ..tiny() };
-    let options = if std::process::id() % 2 == 0 { tiny() } else { small };
+    let options = if std::process::id().is_multiple_of(2) { tiny() } else { small };
     let store = unlocked(|| DiskStore::open(&folder, options.clone())).unwrap();
     let last = store.snapshot().get(Space::Catalog, b"last").unwrap();
     let from = last.map_or(0, |last| u64::from_be_bytes((*last).try_into().unwrap()) + 1);

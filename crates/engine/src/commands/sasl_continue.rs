@@ -13,7 +13,7 @@ pub(super) static COMMAND: Command = Command {
     credentials: true,
     stable_api: StableApi::Included,
     uncompressed: true,
-    run: run,
+    run,
     ..Command::BASE
 };
 

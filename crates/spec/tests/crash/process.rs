@@ -82,7 +82,7 @@ impl Server {
         let output = std::fs::File::options().create(true).append(true).open(&log);
         let output = output.expect("the log can be written");
         static STARTS: AtomicUsize = AtomicUsize::new(0);
-        let is_small = STARTS.fetch_add(1, Ordering::Relaxed) % SMALL_CACHE_EVERY == 0;
+        let is_small = STARTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SMALL_CACHE_EVERY);
         let cache = if is_small { "4MiB" } else { "256MiB" };
         let child = Command::new(binary)
             .arg("serve")

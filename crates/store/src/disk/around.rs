@@ -94,7 +94,7 @@ fn make_room(levels: &[Level], top: usize) -> Step {
         return merge_or_move(tier, tier + 1, true);
     }
     let fits = |tier: &usize| levels[tier + 1].bytes <= levels[*tier].bytes * TIER_RATIO;
-    match pairs().find(fits).or(pairs().last()) {
+    match pairs().find(fits).or(pairs().next_back()) {
         Some(tier) => merge_or_move(tier, tier + 1, false),
         None => merge_or_move(0, 1, false),
     }
