@@ -99,9 +99,6 @@ fn failures(server: &Server, cases: &[Case]) -> Vec<String> {
         for attempt in 0..TRIES {
             undo(server, what);
             let (found, result) = observed(server, command.as_doc(), usize::MAX);
-            if std::env::var_os("LOOKS").is_some() {
-                println!("{what} {how}: {} looks, {:?} {result:?}", found.count, found.longest);
-            }
             if let Err(code) = result {
                 failures.push(format!("{what}, {how}: fails with {code}"));
                 break;

@@ -78,6 +78,9 @@ pub(super) struct Tally {
 /// The number of threads beside the writers.
 pub(super) const OTHERS: usize = 5;
 
+/// The work of one connection, for one life of the server.
+type Session<L> = fn(&L, &mut Client, u64) -> Result<()>;
+
 impl Load<'_> {
     /// Starts all threads; they return when the gate ends the run.
     pub(super) fn spawn<'s>(&'s self, scope: &'s std::thread::Scope<'s, '_>) {
@@ -93,7 +96,7 @@ impl Load<'_> {
                 });
             });
         }
-        let others: [fn(&Self, &mut Client, u64) -> Result<()>; OTHERS] = [
+        let others: [Session<Self>; OTHERS] = [
             Self::hold_cursors,
             Self::come_and_go,
             Self::build_indexes,
