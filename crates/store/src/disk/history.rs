@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lsm_tree::{Memtable, SeqNo, TableId, Tree};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::trees::tables;
 use super::view::View;
@@ -76,6 +76,16 @@ struct Kept {
     bytes: u64,
     /// Versions that were dropped while snapshots needed them.
     expired: u64,
+    /// Dropped versions that still hold their tables.
+    removed: Removed,
+}
+
+/// Dropped versions. The last holder of a replaced table removes its file, which may take long, so
+/// they must be freed outside of the lock: flushes take it inside the commit lock.
+#[derive(Default)]
+struct Removed {
+    versions: Vec<Arc<KeptVersion>>,
+    views: Vec<Views>,
 }
 
 struct Entry {
@@ -199,6 +209,7 @@ impl History {
         let mut kept = self.kept.lock();
         kept.since = since;
         kept.prune(&tracker.open_numbers());
+        free(kept);
     }
 
     /// Drops versions that are not needed, then versions above the limits: first those for reading
@@ -226,6 +237,7 @@ impl History {
             );
             kept.expire(oldest);
         }
+        free(kept);
     }
 
     /// Drops all versions that only readers of the past need.
@@ -235,6 +247,7 @@ impl History {
         while let Some(oldest) = kept.oldest(|state| !state.is_needed(&open)) {
             kept.forget(oldest);
         }
+        free(kept);
     }
 
     /// The space that the past takes.
@@ -287,6 +300,13 @@ impl KeptVersion {
     }
 }
 
+/// Releases the lock, then frees the versions that were dropped under it.
+fn free(mut kept: MutexGuard<'_, Kept>) {
+    let removed = std::mem::take(&mut kept.removed);
+    drop(kept);
+    drop(removed);
+}
+
 /// Whether any of the sorted numbers is between `from` and `to`, both included.
 fn has_any(sorted: &[Seqno], from: Seqno, to: Seqno) -> bool {
     let at = sorted.partition_point(|number| *number < from);
@@ -314,6 +334,7 @@ impl Kept {
 
     fn forget(&mut self, last: Seqno) {
         let Some(entry) = self.states.remove(&last) else { return };
+        self.removed.versions.push(entry.state);
         for table in entry.replaced {
             self.charge(last, table, false);
         }
@@ -322,7 +343,7 @@ impl Kept {
     /// Drops a version although snapshots need it; their reads fail from now on.
     fn expire(&mut self, last: Seqno) {
         if let Some(entry) = self.states.get(&last) {
-            *entry.state.views.lock() = None;
+            self.removed.views.extend(entry.state.views.lock().take());
             self.expired += 1;
         }
         self.forget(last);
