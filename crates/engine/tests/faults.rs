@@ -78,7 +78,8 @@ fn a_full_disk_stops_writes_until_there_is_room() {
 #[test]
 fn on_a_full_disk_the_change_log_gives_way_first() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = FaultPlan::new(Fault::NoSpace, 40);
+    // Before memory is flushed for the first time, because flushing recycles segments.
+    let plan = FaultPlan::new(Fault::NoSpace, 22);
     let options = store::Options { segment_bytes: 1 << 20, ..store::Options::default() };
     let store = FaultStore::open(folder.path(), options, plan.clone()).unwrap();
     let engine = Engine::with_store(Options::default(), Box::new(store)).unwrap();
@@ -93,7 +94,7 @@ fn on_a_full_disk_the_change_log_gives_way_first() {
         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         char::from(b'0' + (number >> 58) as u8)
     };
-    let text: String = std::iter::repeat_with(letter).take(900_000).collect();
+    let text: String = std::iter::repeat_with(letter).take(1_000_000).collect();
     let text = text.replace(['\\', '\''], "x");
     let mut inserted = 0;
     let refused = loop {
@@ -105,10 +106,10 @@ fn on_a_full_disk_the_change_log_gives_way_first() {
         }
     };
     assert_eq!(refused.code(), Code::OUT_OF_DISK_SPACE, "{refused}");
-    assert!(inserted > 30, "{inserted}");
+    assert!(inserted > 17, "{inserted}");
     // Housekeeping halves it until little is left. No document has to go.
     let begun = std::time::Instant::now();
-    while log_bytes() > 20 << 20 {
+    while log_bytes() > 14 << 20 {
         assert!(begun.elapsed().as_secs() < 60, "{} bytes of changes", log_bytes());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
