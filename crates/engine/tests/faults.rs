@@ -90,7 +90,7 @@ fn on_a_full_disk_the_change_log_gives_way_first() {
     };
     // Compressed it would not be shorter.
     let mut number = 1_u64;
-    let mut letter = || {
+    let letter = || {
         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         char::from(b'0' + (number >> 58) as u8)
     };
