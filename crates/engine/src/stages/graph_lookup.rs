@@ -195,12 +195,12 @@ impl Following {
             let mut next = Vec::new();
             // A search for null also finds documents without the field. They are not connected.
             let null = values.iter().any(|value| value.is_nullish());
+            let key = |value: &Val<'_>| keys::key_with(*value, collation);
+            let wanted: HashSet<Vec<u8>> =
+                if null { values.iter().map(key).collect() } else { HashSet::new() };
             while let Some(doc) = stream.next(op)? {
                 op.check()?;
-                let connected = |value: &Val<'_>| {
-                    let key = keys::key_with(*value, collation);
-                    values.iter().any(|known| keys::key_with(*known, collation) == key)
-                };
+                let connected = |value: &Val<'_>| wanted.contains(&key(value));
                 if null && !stored_values(doc.raw(), &spec.connect_to).iter().any(connected) {
                     continue;
                 }
