@@ -33,6 +33,27 @@ check("the server says what it is", () => {
   same(db.runCommand({ ping: 1 }).ok, 1);
   same(rs.status().ok, 1);
 });
+check("what administrators type", () => {
+  db.setLogLevel(1, "storage.journal");
+  same(db.getLogComponents().storage.journal.verbosity, 1);
+  db.setLogLevel(-1, "storage.journal");
+  same(db.getLogComponents().storage.journal.verbosity, -1);
+  db.printSecondaryReplicationInfo();
+  db.printReplicationInfo();
+  same(rs.conf()._id, rs.status().set);
+  same(rs.conf().members.length, 1);
+  fails(23, () => rs.initiate());
+  fails(262, () => db.adminCommand({ replSetStepDown: 1, secondaryCatchUpPeriodSecs: 1 }));
+  same(db.adminCommand({ getClusterParameter: "changeStreamOptions" }).clusterParameters.length, 1);
+  const feature = db.adminCommand({ getParameter: 1, featureCompatibilityVersion: 1 }).featureCompatibilityVersion.version;
+  same(db.version().startsWith(feature), true);
+  same(db.none.find().explain().serverInfo.version, db.version());
+  same(db.serverStatus().version, db.version());
+  same([db.fsyncLock().ok, db.fsyncUnlock().ok], [1, 1]);
+  for (const line of db.adminCommand({ getLog: "global" }).log) {
+    if (line.includes("\x1b")) throw new Error("a line with colours");
+  }
+});
 check("insert and find", () => {
   db.people.insertOne({ _id: 1, name: "Ada", n: 36 });
   db.people.insertMany([{ _id: 2, name: "Bob", n: 25 }, { _id: 3, name: "Cleo", n: 41 }]);

@@ -1,6 +1,7 @@
 //! Settings of the server: from a flag, else an environment variable, else the TOML file, else the
 //! default. The file's keys are the flags' names without their dashes in front.
 
+use crate::reach::{Reach, ReachArgs, Topology};
 use crate::size::Size;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -47,7 +48,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "MOTIF_MAX_CONNECTIONS", value_name = "NUMBER",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_connections: Option<u32>,
-    /// Lowest severity that is logged [default: info]
+    /// Minimum log level [default: info]
     #[arg(long, env = "MOTIF_LOG_LEVEL", value_name = "LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
     /// Format of log lines [default: text]
@@ -60,6 +61,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "MOTIF_TEST_COMMANDS", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub(crate) test_commands: Option<bool>,
+    /// Let clients run functions in JavaScript: `$where`, `$function`, `$accumulator`, `mapReduce`
+    #[arg(long, env = "MOTIF_JAVASCRIPT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "true|false")]
+    pub(crate) javascript: Option<bool>,
     /// Require clients to log in and check their privileges; `motif user add` creates users
     #[arg(long, env = "MOTIF_AUTH", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
@@ -102,6 +107,8 @@ pub(crate) struct ServeArgs {
           env = "MOTIF_TLS_ALLOW_CONNECTIONS_WITHOUT_CERTIFICATES", num_args = 0..=1,
           require_equals = true, default_missing_value = "true", value_name = "true|false")]
     pub(crate) tls_allow_connections_without_certificates: Option<bool>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
     /// TOML file with these settings; keys are the names of the flags
     #[arg(long, env = "MOTIF_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -120,6 +127,7 @@ struct FileSettings {
     log_level: Option<LogLevel>,
     log_format: Option<LogFormat>,
     test_commands: Option<bool>,
+    javascript: Option<bool>,
     #[serde(default)]
     set_parameter: BTreeMap<String, ParameterValue>,
     auth: Option<bool>,
@@ -131,6 +139,10 @@ struct FileSettings {
     tls_ca_file: Option<PathBuf>,
     tls_crl_file: Option<PathBuf>,
     tls_allow_connections_without_certificates: Option<bool>,
+    advertise: Option<String>,
+    repl_set_name: Option<String>,
+    topology: Option<Topology>,
+    unix_socket: Option<PathBuf>,
 }
 
 /// The value of a server parameter.
@@ -259,12 +271,15 @@ pub(crate) struct Settings {
     pub(crate) log_level: LogLevel,
     pub(crate) log_format: LogFormat,
     pub(crate) test_commands: bool,
+    pub(crate) javascript: bool,
     /// Server parameters by name.
     pub(crate) parameters: BTreeMap<String, ParameterValue>,
     /// Whether clients must log in.
     pub(crate) auth: bool,
     /// What encrypted connections need; without it all are plain.
     pub(crate) tls: Option<TlsOptions>,
+    /// How clients reach it otherwise.
+    pub(crate) reach: Reach,
     pub(crate) config: Option<PathBuf>,
 }
 
@@ -297,6 +312,15 @@ impl Settings {
                     .unwrap_or(false),
             },
         )?;
+        let reach = Reach::resolve(
+            args.reach,
+            ReachArgs {
+                advertise: file.advertise,
+                repl_set_name: file.repl_set_name,
+                topology: file.topology,
+                unix_socket: file.unix_socket,
+            },
+        )?;
         let mut parameters = file.set_parameter;
         parameters.extend(args.set_parameter);
         Ok(Settings {
@@ -319,9 +343,11 @@ impl Settings {
             log_level: args.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
             log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
             test_commands: args.test_commands.or(file.test_commands).unwrap_or(false),
+            javascript: args.javascript.or(file.javascript).unwrap_or(false),
             parameters,
             auth,
             tls,
+            reach,
             config: args.config,
         })
     }
@@ -337,14 +363,23 @@ impl Settings {
                     net.str("bindIp", &address.ip().to_string());
                     net.i32("port", i32::from(address.port()));
                 }
+                if let Some(path) = &self.reach.unix_socket {
+                    net.doc("unixDomainSocket", |out| {
+                        out.bool("enabled", true).str("path", &path.to_string_lossy());
+                    });
+                }
                 if let Some(tls) = &self.tls {
                     net.doc("tls", |out| write_tls(out, tls));
                 }
                 let most = i32::try_from(self.max_connections).unwrap_or(i32::MAX);
                 net.i32("maxIncomingConnections", most);
             });
+            out.doc("replication", |out| {
+                out.str("replSetName", &self.reach.set_name);
+            });
             out.doc("security", |security| {
                 security.str("authorization", if self.auth { "enabled" } else { "disabled" });
+                security.bool("javascriptEnabled", self.javascript);
             });
             out.doc("storage", |storage| {
                 storage.str("dbPath", &self.data.to_string_lossy());
@@ -498,14 +533,14 @@ mod tests {
         assert_eq!(settings.listen, "127.0.0.1:27017");
         assert_eq!(settings.data, PathBuf::from("./motif-data"));
         assert_eq!(settings.log_level, LogLevel::Info);
-        assert!(!settings.test_commands);
+        assert!(!settings.test_commands && !settings.javascript);
     }
 
     #[test]
     fn the_file_gives_what_flags_leave_open() {
         let file = file(
             "listen = '127.0.0.1:4000'\ndata = '/x'\ncache = '1GB'\nlog-level = 'debug'\n\
-             log-format = 'json'\ntest-commands = true\n",
+             log-format = 'json'\ntest-commands = true\njavascript = true\n",
         );
         let args = ServeArgs {
             config: Some(file.path().to_owned()),
@@ -519,7 +554,7 @@ mod tests {
         assert_eq!(settings.cache, Size(1_000_000_000));
         assert_eq!(settings.log_level, LogLevel::Debug);
         assert_eq!(settings.log_format, LogFormat::Json);
-        assert!(!settings.test_commands);
+        assert!(!settings.test_commands && settings.javascript);
     }
 
     #[test]

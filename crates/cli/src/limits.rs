@@ -1,6 +1,7 @@
-//! Limits of the process that the operating system sets: open files, memory.
+//! Limits of the process that the operating system sets: open files, memory, rights of new files.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
 /// Allows as many open files as the system lets us: a connection is one, and the usual soft limit
 /// of 1024 is below what a server should hold.
@@ -12,6 +13,12 @@ pub(crate) fn raise_open_files() {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
     }
+}
+
+/// Gives the owner alone rights on the files that this process makes from here on, whatever the
+/// caller's mask is. For commands that write to a data folder.
+pub(crate) fn make_private_files() {
+    umask(Mode::RWXG | Mode::RWXO);
 }
 
 /// How much memory there is: the machine's, or less where a control group allows less. One gibibyte

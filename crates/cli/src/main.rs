@@ -4,10 +4,12 @@
 mod cmd;
 mod config;
 mod limits;
+mod log_memory;
+mod reach;
 mod size;
 
 use clap::{Parser, Subcommand};
-use cmd::{check, repair, serve, transfer, user, version};
+use cmd::{check, repair, serve, shell_helpers, transfer, user, version};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -25,6 +27,7 @@ Examples:
   motif repair /var/lib/motif --to /var/lib/motif-new
   motif import --db shop --collection orders --file orders.json
   motif export --db shop --collection orders --file orders.csv --fields _id,total
+  motif shell-helpers > motif.js && mongosh --shell --file motif.js
   motif bench --compare /path/to/mongod
 
 Settings of the server come from a flag, else its environment variable, else the TOML file, else
@@ -50,6 +53,8 @@ enum Command {
     Export(transfer::export::ExportArgs),
     User(user::UserArgs),
     Bench(bench::BenchArgs),
+    /// Print a file for mongosh with methods for patterns: db.coll.createPattern() and others
+    ShellHelpers,
     /// Print the version
     Version,
 }
@@ -68,6 +73,7 @@ fn main() -> ExitCode {
             limits::raise_open_files();
             bench::run(&args)
         }
+        Some(Command::ShellHelpers) => shell_helpers::run().map(|()| ExitCode::SUCCESS),
         Some(Command::Version) => version::run().map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -180,7 +180,8 @@ fn a_really_full_disk_can_be_left() {
     let mut text = String::new();
     std::fs::File::open(&log).unwrap().read_to_string(&mut text).unwrap();
     let lines = text.lines().filter(|line| line.contains(" WARN ") || line.contains(" ERROR "));
-    let lines: Vec<&str> = lines.collect();
+    // On a busy machine some statements are slow.
+    let lines: Vec<&str> = lines.filter(|line| !line.contains("slow operation")).collect();
     assert!(lines.len() < 40, "{} lines: {}", lines.len(), lines.join("\n"));
     server.kill();
     let checked = Command::new(env!("CARGO_BIN_EXE_motif")).arg("check").arg(&folder).status();

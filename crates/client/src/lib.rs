@@ -18,6 +18,8 @@ pub use uri::{Target, TlsTarget};
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use tls::TlsStream;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -82,7 +84,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to `mongodb://host[:port][/database][?options]`, or to a plain `host:port`.
+    /// Connects to `mongodb://host[:port][/database][?options]`, or to a plain `host:port`. The host may
+    /// be the path of a Unix socket (`%2Ftmp%2Fmotif.sock`).
     ///
     /// No handshake is made: servers answer OP_MSG commands without one. With `user:password@` in
     /// front of the host it logs in.
@@ -96,16 +99,15 @@ impl Client {
         let unreachable = |cause: &dyn std::fmt::Display| {
             Error::new(Code::HOST_UNREACHABLE, format!("cannot connect to {address}: {cause}"))
         };
+        if target.is_unix_socket() {
+            let stream = UnixStream::connect(&address).map_err(|error| unreachable(&error))?;
+            // Reading, writing and time limits are the same for both families of sockets.
+            return Client::logged_in(TcpStream::from(OwnedFd::from(stream)), &target);
+        }
         let mut last = None;
         for socket in address.to_socket_addrs().map_err(|error| unreachable(&error))? {
             match TcpStream::connect_timeout(&socket, target.connect_timeout) {
-                Ok(stream) => {
-                    let mut client = Client::open(stream, &target)?;
-                    if let Some(credentials) = &target.credentials {
-                        client.log_in(credentials)?;
-                    }
-                    return Ok(client);
-                }
+                Ok(stream) => return Client::logged_in(stream, &target),
                 Err(error) => last = Some(error),
             }
         }
@@ -115,10 +117,21 @@ impl Client {
         })
     }
 
+    /// As `open`; logs in, if the target says so.
+    fn logged_in(stream: TcpStream, target: &Target) -> Result<Client> {
+        let mut client = Client::open(stream, target)?;
+        if let Some(credentials) = &target.credentials {
+            client.log_in(credentials)?;
+        }
+        Ok(client)
+    }
+
     /// Takes a connected socket, encrypts it if the target says so, and sets its time limits.
     fn open(stream: TcpStream, target: &Target) -> Result<Client> {
         limit(&stream, Some(target.connect_timeout))?;
-        stream.set_nodelay(true).map_err(|error| socket_error(&error))?;
+        if !target.is_unix_socket() {
+            stream.set_nodelay(true).map_err(|error| socket_error(&error))?;
+        }
         let stream = match &target.tls {
             None => Stream::Plain(stream),
             Some(tls) => Stream::Secure(Box::new(tls::encrypt(stream, &target.host, tls)?)),

@@ -9,7 +9,7 @@ use value::{Error, Result};
 /// Where to connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Host name or address; IPv6 without brackets.
+    /// Host name or address, IPv6 without brackets; or the path of a Unix socket.
     pub host: String,
     /// TCP port.
     pub port: u16,
@@ -133,7 +133,11 @@ impl Target {
         if hosts.contains(',') {
             return Err(refuse("name one host"));
         }
-        let (host, port) = split_port(hosts).ok_or_else(|| refuse("the host is malformed"))?;
+        let malformed = || refuse("the host is malformed");
+        let (host, port) = match decode(hosts).filter(|path| path.starts_with('/')) {
+            Some(path) => (path, 27017),
+            None => split_port(hosts).ok_or_else(malformed)?,
+        };
         let database = (!database.is_empty()).then(|| database.to_owned());
         let part = |text: &str| {
             decode(text).ok_or_else(|| refuse("the user or the password is malformed"))
@@ -162,10 +166,18 @@ impl Target {
         })
     }
 
-    /// `host:port`, as the socket functions read it.
+    /// Whether the host is the path of a Unix socket.
+    #[must_use]
+    pub fn is_unix_socket(&self) -> bool {
+        self.host.starts_with('/')
+    }
+
+    /// `host:port`, as the socket functions read it, or the path of a Unix socket.
     #[must_use]
     pub fn address(&self) -> String {
-        if self.host.contains(':') {
+        if self.is_unix_socket() {
+            self.host.clone()
+        } else if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
             format!("{}:{}", self.host, self.port)
@@ -223,6 +235,15 @@ mod tests {
             ("127.0.0.1:5", Some("shop"))
         );
         assert_eq!(Target::parse("mongodb://[::1]:7/").unwrap().address(), "[::1]:7");
+    }
+
+    #[test]
+    fn the_path_of_a_unix_socket_is_read() {
+        let target = Target::parse("mongodb://ada:x@%2Ftmp%2Fa%20b.sock/shop").unwrap();
+        assert!(target.is_unix_socket());
+        assert_eq!(target.address(), "/tmp/a b.sock");
+        assert_eq!(target.database.as_deref(), Some("shop"));
+        assert!(target.credentials.is_some());
     }
 
     #[test]

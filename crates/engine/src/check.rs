@@ -2,12 +2,13 @@
 //!
 //! Everything is read at one snapshot, including the catalog and the counters, so concurrent writes
 //! cause no findings. `motif check` checks all collections, `validate` checks one. Data that cannot
-//! be read is a finding, and the check goes on with the next index or collection.
+//! be read is a finding. `motif check` knows from the files which keys are lost and goes on behind
+//! them; otherwise the check goes on with the next index or collection.
 //!
 //! Layer: service.
 
 use crate::catalog::{Catalog, Collection, Index, IndexState, persist};
-use crate::damage::{Damage, Names, Severity, hex};
+use crate::damage::{Damage, Gaps, Names, Severity, hex};
 use crate::index::maintain;
 use crate::index_keys::keys;
 use crate::layout;
@@ -102,12 +103,16 @@ pub fn check(data: &Data, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Ve
             None => format!("{}: {}", damage.file.display(), damage.what),
         })
         .collect();
-    findings.extend(compare(data, progress)?);
+    findings.extend(compare(data, &Gaps::default(), progress)?);
     Ok(findings)
 }
 
 /// Compares documents, index entries and counts of every collection.
-fn compare(data: &Data, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Vec<String>> {
+fn compare(
+    data: &Data,
+    gaps: &Gaps,
+    progress: &mut dyn FnMut(&str, u64, u64),
+) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     let snapshot = data.store.snapshot();
     let catalog = catalog_at(&snapshot)?;
@@ -117,7 +122,7 @@ fn compare(data: &Data, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Vec<
             progress(&namespace, done, collection.counters.documents());
             Ok(())
         };
-        let report = check_collection(&snapshot, collection, &mut report)?;
+        let report = check_collection(&snapshot, collection, gaps, &mut report)?;
         let named = |finding: &String| format!("{namespace}: {finding}");
         findings.extend(report.findings.iter().map(named));
         for index in &report.indexes {
@@ -195,7 +200,7 @@ pub fn check_folder(folder: &Path, progress: &mut dyn FnMut(&str, u64, u64)) -> 
         Ok(data) => {
             let is_doubt = |damage: &mut Damage| damage.severity == Severity::Unproven;
             checked.doubts = checked.damage.extract_if(.., is_doubt).collect();
-            match compare(&data, progress) {
+            match compare(&data, &Gaps::of(&found), progress) {
                 Ok(findings) => checked.findings = findings,
                 Err(error) => checked.not_compared = Some(error.message().to_owned()),
             }
@@ -215,28 +220,36 @@ fn open_to_read(folder: &Path) -> Result<Data> {
     Ok(Data::open(options, Box::new(store))?.0)
 }
 
-/// Turns the error of unreadable data into a finding; other errors end the check.
-fn unreadable<T>(result: Result<T>, find: &mut dyn FnMut(String)) -> Result<Option<T>> {
+/// Turns the error of unreadable data into a message; other errors end the check.
+fn readable<T>(result: Result<T>) -> Result<Result<T, String>> {
     match result {
-        Ok(value) => Ok(Some(value)),
+        Ok(value) => Ok(Ok(value)),
         Err(error) if error.code() == Code::DATA_CORRUPTION_DETECTED => {
             // Without the advice to run a check.
             let message = error.message().split("; restore ").next().unwrap_or_default();
-            find(format!("cannot be read further: {message}"));
-            Ok(None)
+            Ok(Err(message.to_owned()))
         }
         Err(error) => Err(error),
     }
 }
 
-/// Checks one collection. `step` is called with the number of documents read; an error from it ends
-/// the check.
+/// What is found where reading failed with a message: `next` is where it goes on.
+fn gap(message: &str, next: Option<&[u8]>) -> String {
+    match next {
+        Some(next) => format!("cannot be read up to the key {}: {message}", hex(next)),
+        None => format!("cannot be read further: {message}"),
+    }
+}
+
+/// Checks one collection. `gaps` are ranges known to be unreadable, which are skipped. `step` is
+/// called with the number of documents read; an error from it ends the check.
 ///
 /// # Errors
 /// When the store cannot be read, and any error of `step`.
 pub fn check_collection(
     snapshot: &Snapshot,
     collection: &Arc<Collection>,
+    gaps: &Gaps,
     step: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Report> {
     let mut report = Report::default();
@@ -252,12 +265,30 @@ pub fn check_collection(
             more: 0,
         })
         .collect();
+    let end = (collection.id + 1).to_be_bytes();
     let mut documents = layout::all(collection, snapshot)?;
+    let mut last = collection.prefix().to_vec();
     let mut is_whole = true;
     loop {
-        let next = unreadable(documents.next(), &mut |finding| report.find(finding))?;
-        is_whole &= next.is_some();
-        let Some(Some((key, doc))) = next else { break };
+        let (key, doc) = match readable(documents.next())? {
+            Ok(Some(next)) => next,
+            Ok(None) => break,
+            Err(message) => {
+                is_whole = false;
+                // Documents of a layout are not where their keys are.
+                let next = gaps.behind(Space::Documents, &last);
+                let next =
+                    next.filter(|next| collection.layouts.is_none() && next.as_slice() < &end[..]);
+                report.find(gap(&message, next.as_deref()));
+                let Some(next) = next else { break };
+                let direction = Direction::Forward;
+                documents = layout::range(collection, snapshot, &next, &end, direction)?;
+                last = next;
+                continue;
+            }
+        };
+        last.clear();
+        last.extend_from_slice(key);
         report.documents += 1;
         report.bytes += doc.len() as u64;
         if report.documents.is_multiple_of(1024) {
@@ -289,12 +320,11 @@ pub fn check_collection(
             found.entries = expected;
             continue;
         }
-        if !walk_index(snapshot, index, found, step)? || !is_whole {
-            continue;
-        }
-        // Every expected entry was looked up, so additional entries belong to no document.
-        if found.entries > expected {
-            report_unowned_entries(snapshot, collection, index, found)?;
+        let all_read = walk_index(snapshot, index, gaps, found, step)?;
+        // Every expected entry was looked up, so additional entries belong to no document. With
+        // documents or entries missing, each entry has to be looked at.
+        if found.entries > expected || !is_whole || !all_read {
+            report_unowned_entries(snapshot, collection, index, gaps, found, step)?;
         }
     }
     if !is_whole {
@@ -330,7 +360,7 @@ fn check_entries(
     found: &mut IndexReport,
 ) -> Result<u64> {
     let id = || json_text(doc.get("_id").unwrap_or(Val::Missing));
-    let keys = match keys::keys(index, doc) {
+    let keys = match keys::stored_keys(index, doc) {
         Ok(keys) => keys,
         Err(error) => {
             found.find(format!("the document with _id {} cannot be indexed: {error}", id()));
@@ -342,7 +372,7 @@ fn check_entries(
         let entry = maintain::entry_key(index, &key.values, record);
         // Unreadable entries are reported once, by `walk_index`.
         let stored = snapshot.get(Space::Indexes, &entry).map_err(store_failed);
-        let Some(stored) = unreadable(stored, &mut |_| {})? else { continue };
+        let Ok(stored) = readable(stored)? else { continue };
         match stored {
             Some(types) => {
                 present += 1;
@@ -370,27 +400,23 @@ fn check_entries(
 fn walk_index(
     snapshot: &Snapshot,
     index: &Index,
+    gaps: &Gaps,
     found: &mut IndexReport,
     step: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<bool> {
-    let mut entries = open(snapshot, Space::Indexes, index.id)?;
     let mut last: Vec<u8> = Vec::new();
-    loop {
-        let next = entries.next().map_err(store_failed);
-        let Some(next) = unreadable(next, &mut |finding| found.find(finding))? else {
-            return Ok(false);
-        };
-        let Some((entry, _)) = next else { return Ok(true) };
+    let mut lost = Vec::new();
+    walk_entries(snapshot, index, gaps, &mut |message| lost.push(message), &mut |entry| {
         found.entries += 1;
         if found.entries.is_multiple_of(4096) {
             step(found.entries)?;
         }
         let Some(record) = maintain::record_of(index, entry) else {
             found.find(format!("the entry {} is not understood", hex(entry)));
-            continue;
+            return Ok(());
         };
         if !index.unique {
-            continue;
+            return Ok(());
         }
         let values = entry.get(..entry.len().saturating_sub(record.len())).unwrap_or(&[]);
         if values == last {
@@ -398,39 +424,80 @@ fn walk_index(
         }
         last.clear();
         last.extend_from_slice(values);
+        Ok(())
+    })?;
+    let all_read = lost.is_empty();
+    lost.into_iter().for_each(|message| found.find(message));
+    Ok(all_read)
+}
+
+/// Calls `visit` with every entry of an index that can be read, and `lost` for each gap.
+fn walk_entries(
+    snapshot: &Snapshot,
+    index: &Index,
+    gaps: &Gaps,
+    lost: &mut dyn FnMut(String),
+    visit: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let (from, to) = range_of(index.id);
+    let mut last = from.to_vec();
+    let mut entries = open(snapshot, Space::Indexes, &from, &to)?;
+    loop {
+        match readable(entries.next().map_err(store_failed))? {
+            Ok(None) => return Ok(()),
+            Ok(Some((entry, _))) => {
+                last.clear();
+                last.extend_from_slice(entry);
+                visit(entry)?;
+            }
+            Err(message) => {
+                let next =
+                    gaps.behind(Space::Indexes, &last).filter(|next| next.as_slice() < &to[..]);
+                lost(gap(&message, next.as_deref()));
+                let Some(next) = next else { return Ok(()) };
+                entries = open(snapshot, Space::Indexes, &next, &to)?;
+                last = next;
+            }
+        }
     }
 }
 
-/// Reports the entries that belong to no document.
+/// Reports the entries that belong to no document. Documents that cannot be read may be theirs.
 fn report_unowned_entries(
     snapshot: &Snapshot,
     collection: &Collection,
     index: &Index,
+    gaps: &Gaps,
     found: &mut IndexReport,
+    step: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    let mut entries = open(snapshot, Space::Indexes, index.id)?;
-    while let Some((entry, _)) = entries.next().map_err(store_failed)? {
-        let Some(record) = maintain::record_of(index, entry) else { continue };
+    let mut seen = 0_u64;
+    walk_entries(snapshot, index, gaps, &mut |_| {}, &mut |entry| {
+        seen += 1;
+        if seen.is_multiple_of(1024) {
+            step(seen)?;
+        }
+        let Some(record) = maintain::record_of(index, entry) else { return Ok(()) };
         let key = crate::exec::write::document_key(collection, record);
-        match layout::get(collection, snapshot, &key)? {
-            None => found.find(format!("the entry {} points to no document", hex(entry))),
-            Some(doc) => {
+        match readable(layout::get(collection, snapshot, &key))? {
+            Err(_) => {}
+            Ok(None) => found.find(format!("the entry {} points to no document", hex(entry))),
+            Ok(Some(doc)) => {
                 let values = entry.get(4..entry.len().saturating_sub(record.len())).unwrap_or(&[]);
-                let known = keys::keys(index, RawDoc::new(&doc))
+                let known = keys::stored_keys(index, RawDoc::new(&doc))
                     .is_ok_and(|keys| keys.get(values).is_some());
                 if !known {
                     found.find(format!("the entry {} is not of its document", hex(entry)));
                 }
             }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-fn open(snapshot: &Snapshot, space: Space, id: u32) -> Result<Range> {
-    let (from, to) = range_of(id);
+fn open(snapshot: &Snapshot, space: Space, from: &[u8], to: &[u8]) -> Result<Range> {
     snapshot
-        .range(space, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
+        .range(space, Bound::Included(from), Bound::Excluded(to), Direction::Forward)
         .map_err(store_failed)
 }
 

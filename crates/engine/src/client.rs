@@ -23,11 +23,21 @@ pub struct Client {
     pub(crate) local: Option<String>,
     /// The `getMore` that an exhaust stream repeats.
     pub(crate) exhaust: Option<DocBuf>,
+    /// The request that is answered later.
+    pub(crate) awaited: Option<Awaited>,
     /// The users that have logged in.
     pub(crate) login: Login,
     /// The session used last, when the registry of sessions was last updated with it, and for which
     /// login.
     touched: Option<([u8; 16], Instant, u64)>,
+}
+
+/// A request that waits for a change.
+pub(crate) struct Awaited {
+    /// The command.
+    pub(crate) body: DocBuf,
+    /// Whether the client accepts several replies.
+    pub(crate) streams: bool,
 }
 
 /// The interval at which the registry is updated for a session that one connection keeps using.
@@ -41,6 +51,8 @@ impl Client {
             current: Mutex::default(),
             operation_id: AtomicU64::new(0),
             reads_at: AtomicU64::new(0),
+            waits: AtomicBool::new(false),
+            conflicts: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             application: Mutex::new(String::new()),
             user: Mutex::new(None),
@@ -60,7 +72,15 @@ impl Client {
             peer.is_local,
             ends,
         );
-        Client { engine, slot, local: peer.local, exhaust: None, login, touched: None }
+        Client {
+            engine,
+            slot,
+            local: peer.local,
+            exhaust: None,
+            awaited: None,
+            login,
+            touched: None,
+        }
     }
 
     /// Records the certificate that the client presented in the TLS handshake.
@@ -104,7 +124,9 @@ impl Client {
             id == session && by == turn && now.duration_since(noted_at) < TOUCH_INTERVAL
         });
         if !known {
-            self.engine.service.sessions.touch(session, self.login.owner().as_deref())?;
+            // Without access control all sessions have one owner, whoever logs in.
+            let owner = if self.login.required { self.login.owner() } else { None };
+            self.engine.service.sessions.touch(session, owner.as_deref())?;
             self.touched = Some((session, now, turn));
         }
         Ok(())

@@ -11,6 +11,8 @@ use crate::change_streams::Changes;
 use crate::exec::find::FindStream;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
+use crate::report::{PlanSummary, ShapeHashes};
+use crate::slot::CursorFacts;
 use parking_lot::Mutex;
 use patterns::shape::Reader;
 use std::collections::HashMap;
@@ -65,7 +67,11 @@ pub struct Cursor {
     /// The collection that it reads. The cursor ends when the collection is dropped.
     pub collection: Option<Arc<Collection>>,
     /// The command that opened it.
-    pub command: DocBuf,
+    pub command: Arc<DocBuf>,
+    /// How it finds its documents.
+    pub plan: PlanSummary,
+    /// The shape of its query, if it was opened while a database was profiled.
+    pub shape: Option<ShapeHashes>,
     /// The commit that it reads, if it reads from a snapshot of the store.
     pub snapshot: Option<Seqno>,
     /// When it was opened.
@@ -173,6 +179,22 @@ impl Cursor {
             Source::Changes(changes) => changes.has_ended(),
         };
         source && self.pending.is_none()
+    }
+
+    /// What `currentOp` shows of it.
+    #[must_use]
+    pub fn facts(&self) -> CursorFacts {
+        CursorFacts {
+            id: self.id,
+            opened: self.opened,
+            last_used: self.last_used,
+            returned: self.returned,
+            batches: self.batches,
+            no_timeout: self.no_timeout,
+            tailable: self.is_tailable(),
+            waits: self.waits(),
+            command: self.command.clone(),
+        }
     }
 
     /// Index entries and documents examined so far.

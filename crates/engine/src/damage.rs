@@ -274,3 +274,28 @@ pub fn hex(bytes: &[u8]) -> String {
     }
     text
 }
+
+/// Ranges of keys that cannot be read, found before.
+#[derive(Default)]
+pub struct Gaps(Vec<KeyRange>);
+
+impl Gaps {
+    /// What damaged files have made unreadable.
+    #[must_use]
+    pub fn of(found: &[Finding]) -> Gaps {
+        Gaps(found.iter().flat_map(Finding::ranges).cloned().collect())
+    }
+
+    /// Where to go on if reading failed at a key or behind it: the first key behind the next gap.
+    /// `None` if no gap ends behind the key.
+    #[must_use]
+    pub fn behind(&self, space: Space, key: &[u8]) -> Option<Vec<u8>> {
+        let gaps = self.0.iter().filter(|gap| gap.space == space);
+        let ends = gaps.filter_map(|gap| match &gap.to {
+            Bound::Included(to) => Some([to.as_slice(), &[0]].concat()),
+            Bound::Excluded(to) => Some(to.to_vec()),
+            Bound::Unbounded => None,
+        });
+        ends.filter(|end| end.as_slice() > key).min()
+    }
+}

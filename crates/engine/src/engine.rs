@@ -9,7 +9,8 @@ use crate::cursor::Cursors;
 use crate::metrics::{Metrics, Network};
 use crate::operation::Operation;
 pub use crate::options::{Options, Storage};
-use crate::request::{Flow, Peer, Request, RunCommand};
+use crate::parameters::LogLevels;
+use crate::request::{Flow, Peer, Request, RunCommand, Waiting};
 use crate::session::Sessions;
 use crate::shared::{Background, Observed, Service};
 pub use crate::shared::{Inner, RotateCertificates};
@@ -40,14 +41,6 @@ impl RunCommand for Commands {
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Inner>);
 
-/// The memory limit for commits that are not in tables yet. A larger limit means that more versions
-/// of a document are replaced before they are written to a table, but also that more of the log
-/// must be read after a crash. It is not more than a quarter of a small cache.
-fn memtable_bytes(cache_bytes: u64) -> u64 {
-    let small = (cache_bytes / 4).max(1 << 20);
-    (cache_bytes / 8).clamp(64 << 20, 256 << 20).min(small)
-}
-
 impl Engine {
     /// Opens an engine and its folder.
     ///
@@ -59,7 +52,7 @@ impl Engine {
             Storage::Disk(path) => {
                 let disk = store::Options {
                     cache_bytes: options.cache_bytes,
-                    memtable_bytes: memtable_bytes(options.cache_bytes),
+                    memtable_bytes: options.memtable_bytes(),
                     reserve_bytes: options.reserve_bytes,
                     read_only: options.read_only,
                     ..store::Options::default()
@@ -99,9 +92,10 @@ impl Engine {
             },
             observed: Observed {
                 metrics: Metrics::default(),
+                latencies: crate::usage::Latencies::default(),
                 network: Network::default(),
                 started: Instant::now(),
-                started_ms: crate::clock::now_ms(),
+                process_id: value::ObjectId::generate(),
                 log: Mutex::new(Vec::new()),
                 parameters: crate::parameters::Parameters::default(),
                 fail_points: crate::fail_points::FailPoints::default(),
@@ -116,8 +110,9 @@ impl Engine {
             for collection in unfinished {
                 crate::index::resume(&inner.data, &collection)?;
             }
-            crate::stages::remove_leftovers(&inner.data)?;
+            crate::records::temporary::remove_leftovers(&inner.data)?;
             inner.data.sweep_trash()?;
+            crate::access::complete_directory(&inner.data)?;
             start_housekeeping(&inner)?;
             crate::upkeep::catch_up::start(&inner.background.upkeep)?;
         }
@@ -164,9 +159,9 @@ impl Engine {
         *self.0.service.on_rotate_certificates.lock() = Some(callback);
     }
 
-    /// Registers a function that is called when a client changes `logLevel` (0 to 5). Until then
+    /// Registers a function that is called when a client changes how much is logged. Until then
     /// clients cannot change it.
-    pub fn on_log_level(&self, listener: Box<dyn Fn(i32) + Send + Sync>) {
+    pub fn on_log_level(&self, listener: Box<dyn Fn(&LogLevels) + Send + Sync>) {
         *self.0.observed.parameters.log_listener.lock() = Some(listener);
     }
 
@@ -290,13 +285,18 @@ impl Client {
         }
     }
 
-    /// The next reply of an exhaust stream.
+    /// The next reply of an exhaust stream, or one that was to come later.
     pub fn run_more(&mut self, reply: &mut Vec<u8>) -> Flow {
+        if let Some(awaited) = self.awaited.take() {
+            let body = awaited.body.as_doc();
+            let exhaust_allowed = awaited.streams;
+            let request = Request { exhaust_allowed, waiting: Waiting::Over, ..Request::new(body) };
+            return self.run(&request, reply);
+        }
         match self.exhaust.take() {
             None => Flow::Done,
             Some(body) => {
-                let request =
-                    Request { body: body.as_doc(), sequences: &[], exhaust_allowed: true };
+                let request = Request { exhaust_allowed: true, ..Request::new(body.as_doc()) };
                 self.run(&request, reply)
             }
         }

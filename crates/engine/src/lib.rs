@@ -29,10 +29,21 @@
 //! }
 //! ```
 //!
-//! [`Database`] and [`Collection`] are the API of the library, in `library`. The server uses the
+//! - [`Database`] opens a folder; [`Collection`] has the operations on documents and indexes.
+//! - [`ClientSession`] has transactions; [`Collection::watch`] returns a [`ChangeStream`].
+//! - [`Computed`], [`ExtendedReference`], [`Subset`] and [`Tree`] are patterns: values that the
+//!   database maintains with every write. [`Collection::create_patterns`] declares them.
+//! - `asynchronous`, with the feature `async`, has the same for programs that use Tokio, under the
+//!   names of MongoDB's Rust driver.
+//! - [`Error`] has MongoDB's codes and labels; [`WriteFailure`] the result of a write that failed in
+//!   part.
+//!
+//! These are in `library`. The server uses the
 //! layers below it: `engine` opens the store, `client` is the state of one client, `commands` has
 //! all commands. Below them, `planner` chooses plans, `exec` runs them, `index` maintains index
 //! entries, `txn` commits, and `catalog` records which collections, indexes and patterns exist.
+
+#![deny(missing_docs)]
 
 mod access;
 mod args;
@@ -61,6 +72,7 @@ mod metrics;
 mod namespace;
 mod operation;
 mod options;
+mod own_log;
 mod parameters;
 mod plan_cache;
 mod planner;
@@ -69,12 +81,14 @@ mod query_stats;
 mod records;
 mod repair;
 mod reply;
+mod report;
 mod request;
 mod resources;
 mod session;
 mod shared;
 mod slot;
 mod stages;
+mod startup_log;
 mod store_errors;
 mod trash;
 mod ttl;
@@ -89,18 +103,31 @@ pub use client::Client;
 pub use commands::{Handling, handling};
 pub use damage::{Affected, Damage, Severity};
 pub use engine::Engine;
+#[cfg(feature = "async")]
+pub use library::asynchronous;
 pub use library::{
-    Aggregate, Builder, Collection, CountDocuments, CreateCollection, CreateIndex, Cursor,
-    Database, Delete, DeleteResult, Distinct, Find, FindOne, FindOneAndDelete, FindOneAndUpdate,
-    Hint, InsertMany, InsertManyResult, InsertOne, InsertOneResult, Update, UpdateModifications,
-    UpdateResult, WriteError, WriteFailure,
+    AbortTransaction, Aggregate, Builder, ChangeNamespace, ChangeStream, ChangeStreamEvent,
+    ClientSession, Collection, CommitTransaction, CountDocuments, CreateCollection, CreateIndex,
+    Cursor, Database, Delete, DeleteResult, Distinct, Find, FindOne, FindOneAndDelete,
+    FindOneAndUpdate, FullDocumentBeforeChangeType, FullDocumentType, Hint, InsertMany,
+    InsertManyResult, InsertOne, InsertOneResult, OperationType, ResumeToken, StartSession,
+    StartTransaction, TruncatedArray, Update, UpdateDescription, UpdateModifications, UpdateResult,
+    Watch, WriteError, WriteFailure,
+};
+pub use library::{
+    BackfillRate, ChangeEvents, ClientWrites, Computed, CreatePatterns, DropPatterns, DuringBuild,
+    Every, ExtendedReference, Freshness, Mode, ModifyPattern, OnDelete, OnDrift, OnError,
+    OnMissing, OnMissingNode, OnMissingParent, OnSourceDelete, OverLimit, Pattern, PatternCheck,
+    PatternInfo, PatternState, ResumePatterns, Strategy, Subset, SuspendPatterns, Tree,
+    ValidatePatterns,
 };
 pub use memory::{Memory, Share};
 pub use metrics::{Metrics, Network, ServerCertificate};
-pub use options::{Options, Storage};
+pub use options::{Options, Storage, Topology};
+pub use parameters::LogLevels;
 pub use repair::{Copied, Repaired, repair};
 pub use reply::{error_of, is_ok};
-pub use request::{ClientCertificate, Flow, Peer, Request, Sequence};
+pub use request::{ClientCertificate, Flow, Peer, Request, Sequence, Waiting};
 pub use shared::Inner;
 pub(crate) use store_errors::store_failed;
 pub use value::{self, Code, Error, Result};

@@ -42,6 +42,43 @@ pub struct Metrics {
     pub retried_writes: Counter,
     /// Bytes written to record the results of retryable writes.
     pub retry_bytes: Counter,
+    /// Runs of each command.
+    pub runs: CommandRuns,
+    /// Requests for commands that do not exist.
+    pub unknown_commands: Counter,
+}
+
+/// The most commands that are counted.
+pub const COMMANDS_MAX: usize = 256;
+
+/// Runs of each command, by its place in the table of commands.
+pub struct CommandRuns([CommandRun; COMMANDS_MAX]);
+
+/// Runs of one command.
+#[derive(Default)]
+pub struct CommandRun {
+    /// All.
+    pub total: Counter,
+    /// Those that failed.
+    pub failed: Counter,
+    /// Its updates with `arrayFilters`.
+    pub array_filters: Counter,
+    /// Its updates by a pipeline.
+    pub pipelines: Counter,
+}
+
+impl Default for CommandRuns {
+    fn default() -> CommandRuns {
+        CommandRuns(std::array::from_fn(|_| CommandRun::default()))
+    }
+}
+
+impl CommandRuns {
+    /// The runs of the command at this place.
+    #[must_use]
+    pub fn of(&self, place: usize) -> Option<&CommandRun> {
+        self.0.get(place)
+    }
 }
 
 /// Counters of connections, kept by the server.

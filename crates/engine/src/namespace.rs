@@ -46,7 +46,7 @@ impl fmt::Display for Namespace {
 pub fn check_database(name: &str) -> Result<()> {
     let bad = name.is_empty()
         || name.len() >= limits::DATABASE_NAME_BYTES_MAX
-        || name.contains(['/', '\\', '.', ' ', '"', '$', '\0', '*', '<', '>', ':', '|', '?']);
+        || name.contains(['/', '\\', '.', ' ', '"', '$', '\0']);
     if bad {
         return Err(Error::new(
             Code::INVALID_NAMESPACE,
@@ -108,6 +108,40 @@ pub fn check_new_collection(db: &str, name: &str) -> Result<()> {
 fn is_allowed_system_name(db: &str, name: &str) -> bool {
     matches!(name, "system.views" | "system.js" | "system.profile" | "system.users")
         || (db == "admin" && matches!(name, "system.roles" | "system.version" | "system.keys"))
+}
+
+/// The end of the names of collections that are being moved to another database.
+pub(crate) const MOVING: &str = ".renameCollection";
+
+/// A name for a temporary collection, as MongoDB makes them: `tmp`, five random letters or digits,
+/// and `rest`.
+pub(crate) fn temporary(rest: &str) -> String {
+    const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let random = value::random::u64();
+    let letter = |at: u32| char::from(LETTERS[(random >> (5 * at)) as usize % LETTERS.len()]);
+    let letters: String = (0..5).map(letter).collect();
+    format!("tmp{letters}{rest}")
+}
+
+/// Refuses a collection that only the server writes.
+///
+/// # Errors
+/// InvalidNamespace.
+pub(crate) fn check_written(db: &str, name: &str) -> Result<()> {
+    if matches!(name, "system.views" | "system.profile") {
+        return Err(Error::new(Code::INVALID_NAMESPACE, format!("cannot write to {db}.{name}")));
+    }
+    Ok(())
+}
+
+/// Whether the namespace is that of the configuration of the replica set.
+pub(crate) fn is_replica_set(db: &str, name: &str) -> bool {
+    db == "local" && name == "system.replset"
+}
+
+/// Whether the namespace is that of a collection without stored documents of its own.
+pub(crate) fn is_made_up(db: &str, name: &str) -> bool {
+    is_oplog(db, name) || is_replica_set(db, name)
 }
 
 /// Whether the namespace is that of the oplog.

@@ -2,22 +2,22 @@
 //!
 //! Layer: transactions.
 
-use crate::catalog::{Collection, Index};
+use crate::catalog::Collection;
 use crate::memory::Share;
+use crate::report::{PlanSummary, Report, StatementReport, Writes};
+use crate::request::ApiParameters;
 pub use crate::resources::Resources;
 pub(crate) use crate::slot::NamedIn;
 pub use crate::slot::Slot;
 use crate::txn::{Data, Transaction, View};
 use patterns::shape::{Pin, Reader};
 use query::interrupt;
-use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::Scratch;
-use value::{Code, Error, Result, limits};
+use value::{Code, DocBuf, Error, Result, limits};
 
 /// A part of an operation that another thread runs.
 pub struct Helper {
@@ -52,13 +52,6 @@ pub struct Cost {
     pub returned: u64,
 }
 
-/// The access paths of a command.
-#[derive(Default)]
-struct AccessPath {
-    stage: &'static str,
-    indexes: SmallVec<[Arc<Index>; 1]>,
-}
-
 impl Data {
     /// The view that a command reads: that of its transaction, the requested point in time, or else
     /// the newest state.
@@ -82,7 +75,10 @@ pub struct Operation {
     steps: Cell<u32>,
     disk: Cell<Option<bool>>,
     cost: Cell<Cost>,
-    found: RefCell<AccessPath>,
+    /// Whether the command read one document by its `_id` without a plan.
+    by_id: Cell<bool>,
+    /// What the profile will show; `None` if no database is profiled.
+    report: RefCell<Option<Box<Report>>>,
     waited: Cell<bool>,
     explained: Cell<bool>,
     reading: RefCell<Reading>,
@@ -102,6 +98,8 @@ pub struct Operation {
     pin: Cell<Option<Pin>>,
     /// Who runs the command; unknown until a shape needs it.
     reader: RefCell<Option<Arc<Reader>>>,
+    /// The version of the API that the command asks for.
+    pub api: Cell<ApiParameters>,
 }
 
 /// The state that a command reads.
@@ -136,7 +134,8 @@ impl Operation {
             steps: Cell::new(0),
             disk: Cell::new(None),
             cost: Cell::default(),
-            found: RefCell::default(),
+            by_id: Cell::new(false),
+            report: RefCell::default(),
             waited: Cell::new(false),
             explained: Cell::new(false),
             reading: RefCell::default(),
@@ -149,6 +148,7 @@ impl Operation {
             bypasses_patterns: Cell::new(false),
             pin: Cell::new(None),
             reader: RefCell::default(),
+            api: Cell::default(),
         }
     }
 
@@ -224,6 +224,8 @@ impl Operation {
             current: Mutex::default(),
             operation_id: AtomicU64::new(0),
             reads_at: AtomicU64::new(0),
+            waits: AtomicBool::new(false),
+            conflicts: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             application: Mutex::new(String::new()),
             user: Mutex::new(None),
@@ -447,7 +449,7 @@ impl Operation {
 
     /// Records that a document was read by its `_id`.
     pub fn note_id_read(&self) {
-        self.found.borrow_mut().stage = "IDHACK";
+        self.by_id.set(true);
     }
 
     /// The time left until the deadline.
@@ -456,36 +458,92 @@ impl Operation {
         self.deadline.get().map(|end| end.saturating_duration_since(Instant::now()))
     }
 
-    /// Records how the command finds its documents: `note` adds the indexes and returns the name of
-    /// the stage.
-    pub fn note_indexes(&self, note: impl FnOnce(&mut SmallVec<[Arc<Index>; 1]>) -> &'static str) {
-        let mut found = self.found.borrow_mut();
-        found.indexes.clear();
-        found.stage = note(&mut found.indexes);
+    /// Records how the command finds its documents, also for `currentOp`.
+    pub fn note_plan(&self, note: impl FnOnce(&mut PlanSummary)) {
+        let mut current = self.slot.current.lock();
+        current.plan.clear();
+        note(&mut current.plan);
     }
 
-    /// The access paths in MongoDB's form: `IXSCAN { a: 1 }`.
+    /// Counts a plan that reads a whole collection.
+    pub(crate) fn count_collection_scan(&self) {
+        self.resources.collection_scans.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a tailable cursor, which reads a whole collection.
+    pub(crate) fn count_tailable_scan(&self) {
+        self.resources.tailable_scans.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How the command finds its documents.
+    #[must_use]
+    pub fn plan(&self) -> PlanSummary {
+        let mut plan = self.slot.current.lock().plan.clone();
+        if self.by_id.get() {
+            plan.clear();
+            plan.add("IDHACK", None);
+        }
+        plan
+    }
+
+    /// The same in MongoDB's form: `IXSCAN { a: 1 }`.
     #[must_use]
     pub fn plan_summary(&self) -> Option<String> {
-        let found = self.found.borrow();
-        if found.indexes.is_empty() {
-            return (!found.stage.is_empty()).then(|| found.stage.to_owned());
+        self.plan().text()
+    }
+
+    /// Begins to collect what the profile shows.
+    pub(crate) fn begin_report(&self) {
+        *self.report.borrow_mut() = Some(Box::default());
+    }
+
+    /// Whether what the profile shows is collected.
+    #[must_use]
+    pub fn is_profiled(&self) -> bool {
+        self.report.borrow().is_some()
+    }
+
+    /// Adds to what the profile shows, if it is collected.
+    pub fn report(&self, add: impl FnOnce(&mut Report)) {
+        if let Some(report) = self.report.borrow_mut().as_deref_mut() {
+            add(report);
         }
-        let mut text = String::new();
-        for index in &found.indexes {
-            if !text.is_empty() {
-                text.push_str(", ");
-            }
-            text.push_str(if index.is_clustered() { "CLUSTERED_IXSCAN {" } else { "IXSCAN {" });
-            let mut first = true;
-            for (name, value) in index.key.as_doc() {
-                let separator = if std::mem::take(&mut first) { "" } else { "," };
-                let value = value::ejson::print_value(value.get(), value::ejson::Format::Shell);
-                let _ = write!(text, "{separator} {name}: {value}");
-            }
-            text.push_str(" }");
-        }
-        Some(text)
+    }
+
+    /// Takes what was collected for the profile.
+    pub(crate) fn take_report(&self) -> Option<Box<Report>> {
+        self.report.take()
+    }
+
+    /// Begins a statement that has an entry of its own in the profile. `None` if nothing is
+    /// collected.
+    pub(crate) fn begin_statement(&self) -> Option<(Instant, Cost)> {
+        self.is_profiled().then(|| (Instant::now(), self.cost.get()))
+    }
+
+    /// Ends a statement that `begin_statement` began.
+    pub(crate) fn end_statement(
+        &self,
+        (started, before): (Instant, Cost),
+        command: DocBuf,
+        writes: Writes,
+        error: Option<&Error>,
+    ) {
+        let (now, plan) = (self.cost.get(), self.plan_summary());
+        self.slot.current.lock().plan.clear();
+        self.report(|report| {
+            report.statements.push(StatementReport {
+                command,
+                millis: i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX),
+                keys: now.keys - before.keys,
+                documents: now.documents - before.documents,
+                plan,
+                writes,
+                shape: report.shape.take(),
+                sorts: std::mem::take(&mut report.sorts),
+                error: error.cloned(),
+            });
+        });
     }
 
     /// The connection.
@@ -530,7 +588,10 @@ impl Operation {
     /// A function that checks whether this operation should stop, for threads that work for it.
     pub fn stop_check(&self) -> impl Fn() -> Result<()> + Send + Sync + use<> {
         let (slot, deadline) = (self.slot.clone(), self.deadline.get());
-        move || check_stop(&slot, deadline)
+        move || {
+            interrupt::observed()?;
+            check_stop(&slot, deadline)
+        }
     }
 
     /// Checks immediately whether to stop.

@@ -3,16 +3,27 @@
 //! Layer: service.
 
 use parking_lot::Mutex;
-use std::sync::atomic::AtomicI32;
+use std::collections::BTreeMap;
 
-/// The function called when the log level changes.
-type Listener = Box<dyn Fn(i32) + Send + Sync>;
+/// How much is logged, 0 to 5: 0 is what was configured.
+#[derive(Clone, Default, Debug)]
+pub struct LogLevels {
+    /// The level of modules without one of their own.
+    pub default: i32,
+    /// Modules with a level of their own.
+    pub modules: Vec<(&'static str, i32)>,
+    /// The components that clients set, from which the modules follow.
+    pub(crate) components: BTreeMap<&'static str, i32>,
+}
+
+/// The function called when log levels change.
+pub(crate) type LogListener = Box<dyn Fn(&LogLevels) + Send + Sync>;
 
 /// Parameters that can change while the server runs.
 #[derive(Default)]
 pub struct Parameters {
-    /// The log level, 0 to 5.
-    pub log_level: AtomicI32,
-    /// The function that applies a new log level; without one the level cannot change.
-    pub(crate) log_listener: Mutex<Option<Listener>>,
+    /// How much is logged.
+    pub(crate) levels: Mutex<LogLevels>,
+    /// The function that applies new log levels; without one they cannot change.
+    pub(crate) log_listener: Mutex<Option<LogListener>>,
 }

@@ -3,7 +3,7 @@
 //! Layer: service.
 
 use crate::txn::Data;
-use value::{Code, DocBuf, Error, RawDoc, Val, Writer};
+use value::{Code, DocBuf, Error, RawDoc, RawVal, Val, Writer};
 
 /// Writes the fields of a failed command.
 pub fn write_error(out: &mut Writer<'_>, error: &Error) {
@@ -51,6 +51,15 @@ pub fn write_times(out: &mut Writer<'_>, data: &Data) {
     out.append("operationTime", now);
 }
 
+/// The labels of errors that callers inside the process act on.
+static LABELS: &[&str] = &[
+    "TransientTransactionError",
+    "UnknownTransactionCommitResult",
+    "ResumableChangeStreamError",
+    "NonResumableChangeStreamError",
+    "RetryableWriteError",
+];
+
 /// The error in a reply, if it is one.
 #[must_use]
 pub fn error_of(reply: RawDoc<'_>) -> Option<Error> {
@@ -60,14 +69,22 @@ pub fn error_of(reply: RawDoc<'_>) -> Option<Error> {
     let message = reply.get("errmsg").and_then(Val::as_str).unwrap_or("");
     let code = reply.get("code").and_then(Val::as_i64_exact).unwrap_or(1);
     let known = ["ok", "errmsg", "code", "codeName"];
+    let names = reply.get("errorLabels").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+    let known_label =
+        |name: RawVal<'_>| LABELS.iter().copied().find(|label| name.get().as_str() == Some(*label));
+    let labels: Option<Vec<&'static str>> =
+        names.iter().map(|(_, name)| known_label(name)).collect();
     let info = DocBuf::build(|out| {
         for (name, value) in reply {
-            if !known.contains(&name) && !name.starts_with('$') && name != "operationTime" {
+            let is_label = name == "errorLabels" && labels.is_some();
+            let is_time = name.starts_with('$') || name == "operationTime";
+            if !known.contains(&name) && !is_label && !is_time {
                 out.raw(name, value);
             }
         }
     });
     let error = Error::new(Code(i32::try_from(code).unwrap_or(1)), message);
+    let error = labels.unwrap_or_default().into_iter().fold(error, Error::with_label);
     Some(if info.as_doc().is_empty() { error } else { error.with_info(info) })
 }
 

@@ -3,7 +3,8 @@
 //!
 //! Layer: base.
 
-use value::{DocBuf, RawDoc, Result};
+use std::time::Duration;
+use value::{DocBuf, RawDoc, Result, Val};
 
 /// One command as received: the body and its document sequences.
 #[derive(Clone, Copy)]
@@ -14,14 +15,27 @@ pub struct Request<'a> {
     pub sequences: &'a [Sequence<'a>],
     /// Whether the client accepts several replies to this request.
     pub exhaust_allowed: bool,
+    /// Whether the reply may come later.
+    pub waiting: Waiting,
 }
 
 impl<'a> Request<'a> {
     /// A request without document sequences.
     #[must_use]
     pub fn new(body: RawDoc<'a>) -> Request<'a> {
-        Request { body, sequences: &[], exhaust_allowed: false }
+        Request { body, sequences: &[], exhaust_allowed: false, waiting: Waiting::Impossible }
     }
+}
+
+/// Whether the reply to a request may come later ([`Flow::Later`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waiting {
+    /// No: a request that wants to wait for a change is answered at once.
+    Impossible,
+    /// Yes.
+    Possible,
+    /// The time has passed: this is the reply.
+    Over,
 }
 
 /// Documents that belong to one argument (`documents`, `updates`, `deletes`).
@@ -53,6 +67,9 @@ pub enum Flow {
     Done,
     /// More replies follow without a request: send this one with `moreToCome`, call `run_more`.
     Exhaust,
+    /// Call `run_more` after this time. A reply to a request whose time has passed is sent before,
+    /// with `moreToCome`; one to a new request is dropped.
+    Later(Duration),
     /// Send the reply, then close the connection.
     Close,
     /// Close the connection without a reply; requested by a fail point.
@@ -90,4 +107,29 @@ pub trait RunCommand: Send + Sync {
     /// # Errors
     /// The error that a client would get; ShutdownInProgress when the engine has closed.
     fn run_command(&self, db: &str, command: RawDoc<'_>) -> Result<DocBuf>;
+}
+
+/// The fields of a request that choose a version of the API. All commands of a cursor or a
+/// transaction have the same ones.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct ApiParameters {
+    /// Whether there is an `apiVersion`; the only one is `"1"`.
+    pub version: bool,
+    /// `apiStrict`.
+    pub strict: Option<bool>,
+    /// `apiDeprecationErrors`.
+    pub deprecation_errors: Option<bool>,
+}
+
+impl ApiParameters {
+    /// The parameters of a command.
+    #[must_use]
+    pub fn of(body: RawDoc<'_>) -> ApiParameters {
+        let flag = |name| body.get(name).map(Val::truthy);
+        ApiParameters {
+            version: body.find("apiVersion").is_some(),
+            strict: flag("apiStrict"),
+            deprecation_errors: flag("apiDeprecationErrors"),
+        }
+    }
 }

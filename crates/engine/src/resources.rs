@@ -4,7 +4,7 @@
 
 use crate::memory::Memory;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use store::Scratch;
 use value::limits;
 
@@ -20,8 +20,14 @@ pub struct Resources {
     pub build_bytes_max: AtomicUsize,
     /// Helper threads that are running.
     pub(crate) helpers: AtomicUsize,
+    /// Plans that read a whole collection.
+    pub(crate) collection_scans: AtomicU64,
+    /// Those of tailable cursors.
+    pub(crate) tailable_scans: AtomicU64,
     /// Whether operations may spill to disk by default.
     pub disk_by_default: AtomicBool,
+    /// Whether queries must not scan whole collections (`notablescan`).
+    pub no_scans: AtomicBool,
 }
 
 impl Resources {
@@ -35,7 +41,10 @@ impl Resources {
             group_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
             build_bytes_max: AtomicUsize::new(limits::INDEX_BUILD_BYTES_MAX),
             helpers: AtomicUsize::new(0),
+            collection_scans: AtomicU64::new(0),
+            tailable_scans: AtomicU64::new(0),
             disk_by_default: AtomicBool::new(true),
+            no_scans: AtomicBool::new(false),
         }
     }
 

@@ -59,12 +59,14 @@ pub(crate) struct Background {
 pub struct Observed {
     /// Counters.
     pub metrics: Metrics,
+    /// Latencies of all operations.
+    pub(crate) latencies: crate::usage::Latencies,
     /// Counters that the server fills.
     pub network: Network,
     /// When the engine was opened.
     pub started: Instant,
-    /// When the engine was opened, in milliseconds since 1970.
-    pub started_ms: i64,
+    /// Identifies this process to drivers.
+    pub process_id: value::ObjectId,
     /// The last lines of the log, for `getLog`.
     pub log: Mutex<Vec<String>>,
     /// Parameters that `setParameter` changed.

@@ -3,8 +3,10 @@
 //!
 //! Layer: base.
 
+use crate::report::PlanSummary;
 use crate::usage::Kind;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 use value::{DocBuf, RawDoc, Val};
@@ -21,6 +23,10 @@ pub struct Slot {
     pub operation_id: AtomicU64,
     /// The commit that the running operation reads, if it reads from one for a cursor; else 0.
     pub reads_at: AtomicU64,
+    /// Whether the running operation waits for another one, or for `fsyncUnlock`.
+    pub waits: AtomicBool,
+    /// How often the running operation repeated a write because of a conflict.
+    pub conflicts: AtomicU64,
     /// Set by `killOp` and similar commands.
     pub killed: AtomicBool,
     /// The application's name from `hello`.
@@ -37,6 +43,14 @@ impl query::interrupt::Killed for Slot {
     fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Relaxed)
     }
+
+    fn note_wait(&self, begins: bool) {
+        self.waits.store(begins, Ordering::Relaxed);
+    }
+
+    fn note_conflict(&self) {
+        self.conflicts.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The running command, for `currentOp`. Its buffers are reused by the next command.
@@ -49,6 +63,33 @@ pub struct Current {
     pub(crate) namespace: NamedIn,
     /// The command itself; empty when it is too long to keep.
     pub command: Vec<u8>,
+    /// How it finds its documents.
+    pub plan: PlanSummary,
+    /// The cursor that it continues.
+    pub cursor: Option<CursorFacts>,
+}
+
+/// What `currentOp` shows of a cursor.
+#[derive(Debug)]
+pub struct CursorFacts {
+    /// Its identifier.
+    pub id: i64,
+    /// When it was opened.
+    pub opened: Instant,
+    /// When it was last used.
+    pub last_used: Instant,
+    /// Documents returned before.
+    pub returned: u64,
+    /// Batches returned before.
+    pub batches: u64,
+    /// Whether it is exempt from the idle timeout.
+    pub no_timeout: bool,
+    /// Whether it stays open after its last document.
+    pub tailable: bool,
+    /// Whether it waits for new documents.
+    pub waits: bool,
+    /// The command that opened it.
+    pub command: Arc<DocBuf>,
 }
 
 /// The longest command that is kept for `currentOp`, in bytes.
@@ -61,6 +102,8 @@ impl Default for Current {
             kind: Kind::Command,
             namespace: NamedIn::FirstField,
             command: Vec::new(),
+            plan: PlanSummary::default(),
+            cursor: None,
         }
     }
 }
@@ -71,6 +114,8 @@ impl Current {
         self.started = started;
         self.kind = kind;
         self.namespace = namespace;
+        self.plan.clear();
+        self.cursor = None;
         self.command.clear();
         if command.len() <= COMMAND_BYTES_KEPT {
             self.command.extend_from_slice(command);

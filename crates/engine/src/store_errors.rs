@@ -10,6 +10,7 @@ use value::{Code, Error};
 pub fn store_failed(error: StoreError) -> Error {
     let code = match &error {
         StoreError::Full => Code::OUT_OF_DISK_SPACE,
+        StoreError::Interrupted => Code::INTERRUPTED,
         StoreError::SnapshotTooOld => Code::SNAPSHOT_TOO_OLD,
         StoreError::Corrupt { .. } => Code::DATA_CORRUPTION_DETECTED,
         StoreError::TooLarge { .. } => Code::OBSOLETE_KEY_TOO_LONG,

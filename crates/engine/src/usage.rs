@@ -132,6 +132,63 @@ impl Kind {
     }
 }
 
+/// Latencies of all operations, for `serverStatus`.
+#[derive(Default)]
+pub struct Latencies {
+    classes: [Class; CLASSES.len()],
+    transactions: Class,
+}
+
+impl Latencies {
+    /// Counts a command that has ended.
+    pub(crate) fn note_all(&self, kind: Kind, in_transaction: bool, elapsed: Duration) {
+        let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        if let Some(class) = self.classes.get(kind.class()) {
+            class.add(micros);
+        }
+        if in_transaction {
+            self.transactions.add(micros);
+        }
+    }
+
+    /// Writes the latencies of each class.
+    pub(crate) fn write(&self, out: &mut Writer<'_>, histograms: bool) {
+        for (name, class) in CLASSES.iter().zip(&self.classes) {
+            class.write(out, name, histograms);
+        }
+        self.transactions.write(out, "transactions", histograms);
+    }
+}
+
+impl Class {
+    fn add(&self, micros: u64) {
+        self.all.add(micros);
+        if let Some(bucket) = self.buckets.get(bucket(micros)) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn write(&self, out: &mut Writer<'_>, name: &str, histograms: bool) {
+        out.doc(name, |out| {
+            if histograms {
+                out.array("histogram", |list| {
+                    for (at, count) in self.buckets.iter().enumerate() {
+                        let count = count.load(Ordering::Relaxed);
+                        if count > 0 {
+                            list.push_doc(|out| {
+                                out.i64("micros", lower_bound(at) as i64);
+                                out.i64("count", count as i64);
+                            });
+                        }
+                    }
+                });
+            }
+            let (micros, count) = self.all.get();
+            out.i64("latency", micros as i64).i64("ops", count as i64);
+        });
+    }
+}
+
 impl Usage {
     /// Counts a command that has ended, and the documents that it examined.
     pub(crate) fn note(&self, kind: Kind, elapsed: Duration, documents: u64) {
@@ -144,10 +201,7 @@ impl Usage {
             self.documents.fetch_add(documents, Ordering::Relaxed);
         }
         if let Some(class) = self.classes.get(class) {
-            class.all.add(micros);
-            if let Some(bucket) = class.buckets.get(bucket(micros)) {
-                bucket.fetch_add(1, Ordering::Relaxed);
-            }
+            class.add(micros);
         }
     }
 }
@@ -186,23 +240,7 @@ impl Usage {
     /// Writes the latencies of `$collStats`.
     pub(crate) fn write_latencies(&self, out: &mut Writer<'_>, histograms: bool) {
         for (name, class) in CLASSES.iter().zip(&self.classes) {
-            out.doc(name, |out| {
-                if histograms {
-                    out.array("histogram", |list| {
-                        for (at, count) in class.buckets.iter().enumerate() {
-                            let count = count.load(Ordering::Relaxed);
-                            if count > 0 {
-                                list.push_doc(|out| {
-                                    out.i64("micros", lower_bound(at) as i64);
-                                    out.i64("count", count as i64);
-                                });
-                            }
-                        }
-                    });
-                }
-                let (micros, count) = class.all.get();
-                out.i64("latency", micros as i64).i64("ops", count as i64);
-            });
+            class.write(out, name, histograms);
         }
         // Operations of transactions are counted with their commands.
         out.doc("transactions", |out| {

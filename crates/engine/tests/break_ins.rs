@@ -45,7 +45,7 @@ fn send(client: &mut Client, db: &str, body: RawDoc<'_>, sequences: &[Sequence<'
         out.str("$db", db);
     });
     let mut reply = Vec::new();
-    client.run(&Request { body: body.as_doc(), sequences, exhaust_allowed: false }, &mut reply);
+    client.run(&Request { sequences, ..Request::new(body.as_doc()) }, &mut reply);
     DocBuf::from(RawDoc::new(&reply))
 }
 

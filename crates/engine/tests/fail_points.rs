@@ -90,3 +90,18 @@ fn a_read_with_majority_waits_for_the_disk_while_a_fail_point_is_on() {
     }
     engine.close().unwrap();
 }
+
+#[test]
+fn a_command_fails_by_any_of_its_names() {
+    let options = Options { test_commands: true, ..Options::default() };
+    let engine = Engine::open(options).unwrap();
+    let mut client = engine.connect(Peer::default());
+    for name in ["ismaster", "isMaster"] {
+        let point = "{configureFailPoint: 'failCommand', mode: 'alwaysOn', data: {failCommands: ['NAME'], errorCode: 91}}";
+        run(&mut client, "admin", &point.replace("NAME", name));
+        for sent in ["isMaster", "ismaster"] {
+            assert_eq!(code(&ask(&mut client, "admin", &format!("{{{sent}: 1}}"))), 91, "{name}");
+        }
+        assert_eq!(code(&ask(&mut client, "admin", "{hello: 1}")), 0);
+    }
+}

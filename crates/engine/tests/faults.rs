@@ -76,6 +76,24 @@ fn a_full_disk_stops_writes_until_there_is_room() {
 }
 
 #[test]
+fn compact_can_be_ended_while_it_waits_for_the_fsync_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path(), &FaultPlan::none()).unwrap();
+    insert(&engine, 1).unwrap();
+    let admin = |command: &str| {
+        let command = ejson::parse_doc(command).unwrap();
+        engine.run_command("admin", command.as_doc()).unwrap()
+    };
+    admin("{fsync: 1, lock: true}");
+    let error = run(&engine, "{compact: 'c', force: true, maxTimeMS: 50}").unwrap_err();
+    assert_eq!(error.code(), Code::MAX_TIME_MS_EXPIRED, "{error}");
+    admin("{fsyncUnlock: 1}");
+    run(&engine, "{compact: 'c', force: true, maxTimeMS: 60000}").unwrap();
+    assert_eq!(count(&engine, "{}"), 1);
+    engine.close().unwrap();
+}
+
+#[test]
 fn on_a_full_disk_the_change_log_gives_way_first() {
     let folder = tempfile::tempdir().unwrap();
     // Before memory is flushed for the first time, because flushing recycles segments.

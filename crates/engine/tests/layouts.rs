@@ -487,9 +487,9 @@ fn differential(mut pair: Pair, seed: u64, steps: u64) -> Pair {
         }
     }
     pair.recall(&mut dice);
-    let told = [events(&pair.plain, cursors[0]), events(&pair.laid, cursors[1])];
-    assert!(!told[0].is_empty());
-    same_events(&told);
+    let events_of_both = [events(&pair.plain, cursors[0]), events(&pair.laid, cursors[1])];
+    assert!(!events_of_both[0].is_empty());
+    same_events(&events_of_both);
     pair.run("{find: 'c', sort: {_id: -1}, batchSize: 1000}");
     pair.check();
     pair

@@ -87,6 +87,23 @@ fn observed(server: &Server, command: RawDoc<'_>, kill_at: usize) -> (Looks, Res
     (looks, result)
 }
 
+/// Runs a command with a time limit that has passed at the look with the number `at`, at the latest.
+fn late(server: &Server, text: &str, at: usize) -> Result<(), i32> {
+    const LIMIT: Duration = Duration::from_millis(2);
+    let text = text.trim_end().strip_suffix('}').expect("a document");
+    let text = format!("{text}, maxTimeMS: {}}}", LIMIT.as_millis());
+    let command = ejson::parse_doc(&text).expect("test text");
+    let mut count = 0;
+    let _observing = interrupt::observe(move || {
+        count += 1;
+        if count == at {
+            std::thread::sleep(LIMIT);
+        }
+        false
+    });
+    run(server, command.as_doc())
+}
+
 /// A case: the stage or command, what is large, and a command.
 type Case = (&'static str, &'static str, String);
 
@@ -119,6 +136,11 @@ fn failures(server: &Server, cases: &[Case]) -> Vec<String> {
             let (_, result) = observed(server, command.as_doc(), at);
             if result != Err(11601) {
                 failures.push(format!("{what}, {how}: {result:?} when killed at look {at}"));
+            }
+            undo(server, what);
+            let result = late(server, text, at);
+            if result != Err(50) {
+                failures.push(format!("{what}, {how}: {result:?} when late at look {at}"));
             }
         }
     }
@@ -421,6 +443,18 @@ fn stages() -> Vec<Case> {
             "documents",
             "'many'",
             "{$match: {k: {$gte: 0}}}, {$sample: {size: 4000}}, {$project: {n: 1}}",
+        ),
+        list(
+            "$_internalInhibitOptimization",
+            "documents",
+            "'many'",
+            "{$_internalInhibitOptimization: {}}, {$project: {n: 1}}",
+        ),
+        list(
+            "$_internalSplitPipeline",
+            "documents",
+            "'many'",
+            "{$_internalSplitPipeline: {}}, {$project: {n: 1}}",
         ),
         list("$skip", "documents", "'many'", "{$skip: 5990}"),
         list("$sort", "documents", "'many'", "{$sort: {s: -1, n: 1}}"),

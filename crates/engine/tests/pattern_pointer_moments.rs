@@ -157,20 +157,20 @@ fn sorted(value: Val<'_>) -> String {
 }
 
 /// What an event tells, but for times and names.
-fn told(reply: &DocBuf) -> Vec<String> {
+fn printed(reply: &DocBuf) -> Vec<String> {
     let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc).expect("a cursor");
     let batch = cursor.get("nextBatch").and_then(Val::as_array).expect("a batch");
     let events = batch.iter().filter_map(|(_, event)| event.as_doc());
     events
         .map(|event| {
-            let mut told: Vec<String> = Vec::new();
+            let mut printed: Vec<String> = Vec::new();
             for (name, value) in event {
                 if matches!(name, "_id" | "clusterTime" | "wallTime" | "ns") {
                     continue;
                 }
-                told.push(format!("{name}: {}", sorted(value.get())));
+                printed.push(format!("{name}: {}", sorted(value.get())));
             }
-            told.join("; ")
+            printed.join("; ")
         })
         .collect()
 }
@@ -210,7 +210,9 @@ fn change_streams_tell_the_same_as_of_copies() {
         ));
         run(&format!("{{delete: '{name}', deletes: [{{q: {{_id: 'a'}}, limit: 1}}]}}"));
         run(&format!("{{delete: '{name}', deletes: [{{q: {{depth: 1}}, limit: 1}}]}}"));
-        told(&run(&format!("{{getMore: NumberLong({id}), collection: '{name}', maxTimeMS: 5000}}")))
+        printed(&run(&format!(
+            "{{getMore: NumberLong({id}), collection: '{name}', maxTimeMS: 5000}}"
+        )))
     };
     let (copy, pointer) = (events("copy"), events("pointer"));
     assert!(copy.len() >= 10, "{copy:?}");

@@ -63,10 +63,13 @@ static PATTERNS: &[&str] = &[
         {name: 'sales', kind: 'computed', from: 'orders', on: {foreign: 'p'}, filter: {paid: true},
          fields: {revenue: {$sum: '$price'}, mean: {$avg: '$price'}, most: {$max: '$price'}, least: {$min: '$price'}, kinds: {$addToSet: '$day'}, n: {$count: {}}}},
         {name: 'top', kind: 'subset', from: 'orders', into: 'top', on: {foreign: 'p'}, filter: {paid: true},
-         sort: {price: -1}, limit: 3, fields: ['price'], idAs: 'order', count: 'tops'}]}",
+         sort: {price: -1}, limit: 3, fields: ['price'], idAs: 'order', count: 'tops'},
+        {name: 'lines', kind: 'computed', from: 'orders', on: 'items.p', unwind: 'items', filter: {paid: true},
+         fields: {'lines.q': {$sum: '$items.q'}, 'lines.n': {$count: {}}, 'lines.most': {$max: '$items.q'}}}]}",
     "{createPatterns: 'orders', patterns: [
         {name: 'days', kind: 'computed', into: 'by_day', groupBy: {d: '$day'}, fields: {revenue: {$sum: '$price'}, 'stats.orders': {$count: {}}, least: {$min: '$price'}}},
         {name: 'paid', kind: 'computed', into: 'by_p', groupBy: '$day', filter: {paid: true, day: {$gte: 1}}, fields: {revenue: {$sum: '$price'}, mean: {$avg: '$price'}}},
+        {name: 'parts', kind: 'computed', into: 'by_part', unwind: 'items', groupBy: {p: '$items.p'}, fields: {q: {$sum: '$items.q'}, n: {$count: {}}}},
         {name: 'copy', kind: 'extendedReference', ref: 'c._id', from: 'customers', into: 'c', fields: ['name', {as: 'mail', expr: '$email'}, 'tier'], onSourceDelete: 'unset'}]}",
     "{createPatterns: 'n', patterns: [{name: 't', kind: 'tree', maintain: {ancestors: 'up', path: {into: 'path'}, depth: 'd'}}]}",
     "{createIndexes: 'n', indexes: [{key: {path: 1}, name: 'path'}, {key: {up: 1}, name: 'up'}]}",
@@ -76,6 +79,65 @@ const NAMES: &[&str] = &["'a'", "'a.b'", "'axb'", "'ab'", "'b'", "'(c)'", "7", "
 
 fn some<'w>(dice: &mut Dice, words: &[&'w str]) -> Vec<&'w str> {
     words.iter().copied().filter(|_| dice.below(3) == 0).collect()
+}
+
+/// The items of an order: mostly an array.
+fn items(dice: &mut Dice) -> String {
+    let forms = [
+        "{p: 0, q: 2}",
+        "{p: 1, q: 1}",
+        "{p: 3.0, q: 2.5}",
+        "{p: 2, q: 'two'}",
+        "{p: [0, 1], q: 3}",
+        "{q: 4}",
+        "5",
+        "null",
+        "[{p: 1, q: 6}]",
+    ];
+    let one = |dice: &mut Dice| forms[dice.below(forms.len() as u64) as usize];
+    match dice.below(8) {
+        0 => one(dice).to_owned(),
+        1 => "null".to_owned(),
+        _ => {
+            let list: Vec<&str> = (0..dice.below(4)).map(|_| one(dice)).collect();
+            format!("[{}]", list.join(", "))
+        }
+    }
+}
+
+/// A random query over the items of orders.
+fn item_query(dice: &mut Dice) -> String {
+    let before = dice.pick(&["", "", "{$match: {paid: true}}, ", "{$match: {'items.p': 1}}, "]);
+    let unwind = dice.pick(&[
+        "{$unwind: '$items'}, ",
+        "{$unwind: {path: '$items'}}, ",
+        "{$unwind: {path: '$items', preserveNullAndEmptyArrays: true}}, ",
+        "",
+    ]);
+    let paid = if before.contains("paid") { "" } else { "paid: true, " };
+    let p = dice.pick(&["0", "1", "2", "1.0", "{$eq: 1}", "{$gt: 0}", "null", "7"]);
+    let (behind, key) = match dice.below(4) {
+        0 => (String::new(), "{p: '$items.p'}"),
+        1 => (String::new(), "'$day'"),
+        _ => (format!("{{$match: {{{paid}'items.p': {p}}}}}, "), "null"),
+    };
+    let fields = some(
+        dice,
+        &[
+            "a: {$sum: '$items.q'}",
+            "b: {$sum: 1}",
+            "c: {$max: '$items.q'}",
+            "d: {$count: {}}",
+            "e: {$sum: '$price'}",
+        ],
+    );
+    let fields: String = fields.iter().map(|field| format!(", {field}")).collect();
+    if dice.below(5) == 0 {
+        return format!("{{count: 'orders', query: {{{paid}'items.p': {p}}}}}");
+    }
+    format!(
+        "{{aggregate: 'orders', cursor: {{batchSize: 1000}}, pipeline: [{before}{unwind}{behind}{{$group: {{_id: {key}{fields}}}}}]}}"
+    )
 }
 
 /// A random write.
@@ -121,8 +183,9 @@ fn write(dice: &mut Dice) -> String {
             let c = dice.pick(&["1", "2.0", "3", "null", "[1, 2]", "9"]);
             let day = dice.pick(&["0", "1", "2.0", "3", "null"]);
             let paid = dice.pick(&["true", "true", "true", "false", "null"]);
+            let items = items(dice);
             format!(
-                "{{update: 'orders', updates: [{{q: {{_id: {id}}}, u: {{p: {p}, price: {price}, day: {day}, paid: {paid}, c: {{_id: {c}}}}}, upsert: true}}]}}"
+                "{{update: 'orders', updates: [{{q: {{_id: {id}}}, u: {{p: {p}, price: {price}, day: {day}, paid: {paid}, c: {{_id: {c}}}, items: {items}}}, upsert: true}}]}}"
             )
         }
     }
@@ -202,7 +265,8 @@ fn query(dice: &mut Dice) -> String {
     let aggregate = |collection: &str, stages: String| {
         format!("{{aggregate: '{collection}', cursor: {{batchSize: 1000}}, pipeline: [{stages}]}}")
     };
-    match dice.below(8) {
+    match dice.below(9) {
+        8 => item_query(dice),
         0 | 1 => {
             let (filter, key) = match dice.below(6) {
                 0 => ("{$match: {}}, ", "{d: '$day'}"),
@@ -397,7 +461,8 @@ fn answers_from_patterns_are_the_answers() {
                 asked += 1;
                 failed += u64::from(!worked);
                 for from in used(&server, &query) {
-                    *taken.entry(from).or_default() += 1;
+                    let unwound = if query.contains("'$items'") { " of elements" } else { "" };
+                    *taken.entry(format!("{from}{unwound}")).or_default() += 1;
                 }
             }
             if inside {
@@ -409,7 +474,8 @@ fn answers_from_patterns_are_the_answers() {
     eprintln!(
         "PATTERNS_SEED={seed}: {asked} queries, {failed} with an error, answered from patterns: {taken:?}"
     );
-    for from in ["$group", "count", "sort", "$lookup", "$graphLookup", "path"] {
+    for from in ["$group", "$group of elements", "count", "sort", "$lookup", "$graphLookup", "path"]
+    {
         assert!(taken.get(from).is_some_and(|n| *n > 20), "{from} was hardly taken: {taken:?}");
     }
 }

@@ -253,7 +253,7 @@ fn a_statement_that_wrote_nothing_is_executed_again() {
 fn the_history_of_an_earlier_version_is_found() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::on(folder.path());
-    let text = upserts(60, 1);
+    let text = upserts(300, 1);
     run(&server, &text);
     server.close();
     // Earlier versions kept it in the space of the change log.

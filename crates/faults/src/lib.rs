@@ -18,8 +18,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use store::{
-    Batch, Damage, DiskStore, Load, LogDevice, Options, Result, Seqno, Snapshot, SnapshotLimits,
-    Space, Stats, Store,
+    Admission, Batch, Damage, DiskStore, Load, LogDevice, Options, Result, Seqno, Snapshot,
+    SnapshotLimits, Space, Stats, Store,
 };
 
 /// Disks write sectors of this size whole or not at all.
@@ -361,6 +361,10 @@ impl Store for FaultStore {
         self.store.write(batch)
     }
 
+    fn write_while(&self, batch: &Batch, is_wanted: &dyn Fn() -> bool) -> Result<Seqno> {
+        self.store.write_while(batch, is_wanted)
+    }
+
     fn sync(&self, seqno: Seqno) -> Result<()> {
         self.store.sync(seqno)
     }
@@ -369,8 +373,8 @@ impl Store for FaultStore {
         self.store.make_room();
     }
 
-    fn admit(&self, is_wanted: &dyn Fn() -> bool) -> bool {
-        self.store.admit(is_wanted)
+    fn admit(&self, bytes: usize, is_wanted: &dyn Fn() -> bool) -> Option<Admission<'_>> {
+        self.store.admit(bytes, is_wanted)
     }
 
     fn pace(&self, is_wanted: &dyn Fn() -> bool) {
@@ -393,12 +397,20 @@ impl Store for FaultStore {
         self.store.load(space, prefixes)
     }
 
-    fn compact(&self, space: Space) -> Result<u64> {
-        self.store.compact(space)
+    fn compact(&self, space: Space, is_wanted: &dyn Fn() -> bool) -> Result<u64> {
+        self.store.compact(space, is_wanted)
     }
 
     fn checkpoint(&self) -> Result<()> {
         self.store.checkpoint()
+    }
+
+    fn freeze(&self) -> Result<()> {
+        self.store.freeze()
+    }
+
+    fn thaw(&self) {
+        self.store.thaw();
     }
 
     fn stats(&self) -> Stats {

@@ -3,6 +3,7 @@
 //! A question has the collection that the query reads and the query's snapshot. All answers are
 //! for that snapshot.
 
+use crate::paths;
 use crate::pattern::Pattern;
 use crate::queue;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
@@ -52,6 +53,72 @@ impl Question<'_> {
     /// When the store fails.
     pub fn is_behind(&self) -> Result<bool> {
         self.snapshot.has_states(self.pattern.id, &[queue::QUEUE])
+    }
+}
+
+/// What a query asks of the patterns that read its collection.
+pub enum Asked<'a> {
+    /// A `$group`.
+    Group(&'a GroupQuery<'a>),
+    /// The number of documents that match a filter.
+    Count(RawDoc<'a>),
+    /// The first documents in an order.
+    First {
+        /// The filter.
+        filter: RawDoc<'a>,
+        /// The order.
+        sort: RawDoc<'a>,
+        /// How many.
+        limit: u64,
+    },
+    /// Something else.
+    Other,
+}
+
+/// The start of a pipeline that ends with `$group`.
+pub struct GroupQuery<'g> {
+    /// The filter of the documents.
+    pub filter: RawDoc<'g>,
+    /// The `$unwind` behind it.
+    pub unwind: Option<UnwindQuery<'g>>,
+    /// The argument of `$group`.
+    pub group: RawDoc<'g>,
+}
+
+/// An `$unwind` before a `$group`.
+pub struct UnwindQuery<'g> {
+    /// The path of the array.
+    pub path: &'g str,
+    /// The filter of the unwound documents.
+    pub filter: RawDoc<'g>,
+}
+
+impl<'g> GroupQuery<'g> {
+    /// The conditions on the grouped documents, if they can be told: all of them if the array at
+    /// `unwound` is unwound, or nothing is.
+    pub(crate) fn conditions(&self, unwound: Option<&str>) -> Option<Vec<(&'g str, RawVal<'g>)>> {
+        let mut all = Vec::new();
+        conditions(self.filter, &mut all);
+        let (path, behind) = match (unwound, &self.unwind) {
+            (None, None) => return Some(all),
+            (Some(path), Some(unwind)) if unwind.path == path => (path, unwind),
+            _ => return None,
+        };
+        let mut later = Vec::new();
+        conditions(behind.filter, &mut later);
+        // Before the array is unwound, a condition must be about fields that stay as they are.
+        for (name, value) in &all {
+            let one = DocBuf::build(|out| {
+                out.raw(name, *value);
+            });
+            let mut read = Vec::new();
+            paths::of_filter(one.as_doc(), &mut read);
+            if read.iter().any(|read| paths::meet(read, path)) {
+                return None;
+            }
+        }
+        all.extend(later);
+        Some(all)
     }
 }
 
@@ -108,7 +175,7 @@ pub(crate) fn same_conditions(
 }
 
 /// The single value that a condition requires a field to equal.
-fn equal_to(value: RawVal<'_>) -> Option<Val<'_>> {
+pub(crate) fn equal_to(value: RawVal<'_>) -> Option<Val<'_>> {
     let value = match value.get() {
         Val::Document(doc) => match doc.first() {
             Some(("$eq", wanted)) if doc.count() == 1 => wanted.get(),
@@ -129,11 +196,20 @@ pub(crate) fn asked_key<'f>(
 ) -> Option<Val<'f>> {
     let mut asked = Vec::new();
     conditions(filter, &mut asked);
+    required_key(pattern, &asked, foreign)
+}
+
+/// As `asked_key`, for a list of conditions.
+pub(crate) fn required_key<'f>(
+    pattern: &Pattern,
+    asked: &[(&'f str, RawVal<'f>)],
+    foreign: &str,
+) -> Option<Val<'f>> {
     let declared = pattern.declaration.as_doc().get("filter").and_then(Val::as_doc);
     let mut counted = Vec::new();
     conditions(declared.unwrap_or(RawDoc::empty()), &mut counted);
     (0..asked.len()).find_map(|at| {
-        let mut rest = asked.clone();
+        let mut rest = asked.to_vec();
         let (name, value) = rest.remove(at);
         let key = equal_to(value).filter(|_| name == foreign)?;
         same_conditions(rest, counted.clone()).then_some(key)

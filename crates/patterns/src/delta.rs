@@ -18,6 +18,8 @@ pub type KeyList = Vec<(Vec<u8>, OwnedVal)>;
 pub enum Delta {
     /// What a child of a fold added before the change, and what it adds now.
     Child(Option<Child>, Option<Child>),
+    /// The elements of a child that went, and those that came, where each is folded for itself.
+    Children(Vec<Child>, Vec<Child>),
     /// The targets of these keys must be derived again.
     Keys(KeyList),
     /// A form of the kind.
@@ -54,6 +56,11 @@ impl Deltas {
                 groups.note(before, after);
                 Deltas::Groups(groups)
             }
+            Delta::Children(gone, come) => {
+                let mut groups = Groups::default();
+                groups.note_all(gone, come);
+                Deltas::Groups(groups)
+            }
             Delta::Keys(keys) => Deltas::Keys(keys.into_iter().collect()),
             Delta::Own(own) => Deltas::Own(own),
         }
@@ -63,6 +70,7 @@ impl Deltas {
     pub fn add(&mut self, delta: Delta) {
         match (self, delta) {
             (Deltas::Groups(all), Delta::Child(before, after)) => all.note(before, after),
+            (Deltas::Groups(all), Delta::Children(gone, come)) => all.note_all(gone, come),
             (Deltas::Keys(all), Delta::Keys(keys)) => all.extend(keys),
             (Deltas::Own(all), Delta::Own(own)) => all.merge(own),
             _ => {}

@@ -15,6 +15,10 @@ pub fn order(patterns: &[&Pattern]) -> Result<Vec<usize>> {
     check_owners(patterns)?;
     check_resolved(patterns)?;
     let feeds = |from: &Pattern, to: &Pattern| {
+        // A pattern that reads itself was refused, or orders its own fields.
+        if std::ptr::eq(from, to) {
+            return false;
+        }
         let maintained = from.maintains();
         to.reads().iter().any(|(collection, read)| {
             *collection == from.target && maintained.iter().any(|path| meet(path, read))

@@ -8,7 +8,7 @@
 //! document implements `maintains`, `reads`, `fill` and `derive`. A kind that decides how
 //! documents are stored, or how a reader sees them, returns a `layout` or a `shape`.
 
-use crate::answers::{GroupAnswer, Question, StageAnswer};
+use crate::answers::{Asked, GroupAnswer, GroupQuery, Question, StageAnswer};
 use crate::delta::{Delta, Deltas};
 use crate::descent::Descent;
 use crate::documents::Documents;
@@ -57,6 +57,8 @@ pub struct Traits {
     pub exact_reads: bool,
     /// The database chooses its strategy.
     pub chooses_strategy: bool,
+    /// Its fields may read each other: the kind computes them in that order and refuses cycles.
+    pub reads_own_fields: bool,
     /// Why targets must be updated in the commit of their source, if they must.
     pub sync_only: Option<&'static str>,
 }
@@ -76,6 +78,8 @@ pub struct UniqueField<'k> {
     pub option: &'static str,
     /// The field.
     pub path: &'k str,
+    /// A field such that it is enough if both together identify a document.
+    pub within: Option<&'k str>,
     /// The collection.
     pub collection: &'k str,
 }
@@ -123,6 +127,12 @@ pub trait Kind: Debug + Send + Sync {
     /// The source fields that each maintained field depends on.
     fn labels(&self, pattern: &Pattern) -> Vec<Label> {
         crate::labels::of_all_reads(pattern)
+    }
+
+    /// The paths by which sources and targets find each other, as declared; `_id` need not be
+    /// among them.
+    fn joins(&self) -> Reads {
+        Reads::default()
     }
 
     /// The indexes that it needs: collection and key pattern.
@@ -480,6 +490,22 @@ pub trait Kind: Debug + Send + Sync {
         self.derive(fresh, documents, target)
     }
 
+    /// Returns the target as a build writes it, with the same arguments as `expected`. Called to try
+    /// a declaration.
+    ///
+    /// # Errors
+    /// What the build fails with.
+    fn built(
+        &self,
+        fresh: &Pattern,
+        documents: &mut dyn Documents,
+        records: &mut Scratch,
+        target: RawDoc<'_>,
+        known: &StateCache,
+    ) -> Result<DocBuf> {
+        self.expected(fresh, documents, records, target, known)
+    }
+
     /// Returns the target as readers must see it, if its values are not stored and come from the
     /// pattern's records.
     ///
@@ -556,16 +582,24 @@ pub trait Kind: Debug + Send + Sync {
     // Queries that the pattern answers. Called only for patterns that are ready and up to date
     // (`Pattern::may_answer`).
 
-    /// The result of a `$group` over the source, with the filter before it.
+    /// The result of a `$group` over the source, with the stages before it.
     ///
     /// # Errors
     /// When the store fails.
     fn answer_group(
         &self,
         _question: &Question<'_>,
-        _filter: RawDoc<'_>,
-        _group: RawDoc<'_>,
+        _query: &GroupQuery<'_>,
     ) -> Result<Option<GroupAnswer>> {
+        Ok(None)
+    }
+
+    /// Why the pattern does not answer a query that it nearly answers; `None` if it has nothing to
+    /// do with it. Called for explain, if there was no answer.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn why_not(&self, _question: &Question<'_>, _asked: &Asked<'_>) -> Result<Option<String>> {
         Ok(None)
     }
 

@@ -12,6 +12,7 @@
 //! - `answers`, `descent`: queries that are answered from maintained values; `scratch`: records
 //!   that a check recomputes.
 //! - `layout` maps documents to stored records, `shape` to the form that a reader sees.
+//! - `blame`: errors that a pattern causes name it.
 //! - `ownership`: write permission for maintained fields; `labels`: provenance of values; `stats`:
 //!   counters.
 //!
@@ -19,6 +20,7 @@
 //! database.
 
 pub mod answers;
+pub mod blame;
 pub mod clearing;
 pub mod declaration;
 pub mod delta;

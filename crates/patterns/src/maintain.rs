@@ -2,6 +2,7 @@
 //! for other documents, and `settle` applies them, pattern after pattern in the order of the
 //! graph. Settling writes documents, whose changes are in turn noted for later patterns.
 
+use crate::blame;
 use crate::clearing;
 use crate::delta::{Delta, Deltas};
 use crate::documents::Documents;
@@ -127,7 +128,8 @@ impl CollectionPatterns {
                 return Err(foreign_document(pattern));
             }
             let doc = image.as_ref().map_or(after, DocBuf::as_doc);
-            let filled = pattern.kind.fill(pattern, documents, before, doc)?;
+            let filled = pattern.kind.fill(pattern, documents, before, doc);
+            let filled = filled.map_err(|error| on_pattern(pattern, Some(after), error))?;
             image = filled.or(image);
             let stored = image.as_ref().map_or(after, DocBuf::as_doc);
             if origin == Origin::Client && is_ignored(pattern, before, after, stored) {
@@ -181,7 +183,8 @@ impl CollectionPatterns {
                 if origin != Origin::Pattern(pattern.id) && pattern.owns_documents() {
                     return Err(foreign_document(pattern));
                 }
-                pattern.kind.before_delete(pattern, documents, gone)?;
+                let allowed = pattern.kind.before_delete(pattern, documents, gone);
+                allowed.map_err(|error| on_pattern(pattern, Some(gone), error))?;
             }
         }
         let mut notes = SmallVec::new();
@@ -191,7 +194,9 @@ impl CollectionPatterns {
             pattern.phase.is_maintained() && (prepares || pattern.phase != Phase::Preparing)
         };
         for pattern in self.sources.iter().filter(is_noted) {
-            if let Some(delta) = pattern.kind.note(pattern, documents, before, after)? {
+            let delta = pattern.kind.note(pattern, documents, before, after);
+            let delta = delta.map_err(|error| on_pattern(pattern, after.or(before), error))?;
+            if let Some(delta) = delta {
                 notes.push((pattern.clone(), delta));
             }
         }
@@ -214,6 +219,11 @@ fn is_ignored(
         path.find(sent).is_some_and(|value| path.find(image).map(RawVal::get) != Some(value.get()))
     };
     pattern.kept.iter().any(kept)
+}
+
+/// Adds the pattern and the document to an error that the pattern caused.
+fn on_pattern(pattern: &Pattern, doc: Option<RawDoc<'_>>, error: Error) -> Error {
+    blame::on_pattern((&pattern.name, &pattern.collection), doc, error)
 }
 
 fn foreign_document(pattern: &Pattern) -> Error {
@@ -304,7 +314,12 @@ impl Settlement {
     /// # Errors
     /// If the pattern or a target refuses the write.
     pub fn settle(&self, documents: &mut dyn Documents) -> Result<()> {
-        self.pattern.kind.settle(&self.pattern, documents, &self.deltas)
+        let settled = self.pattern.kind.settle(&self.pattern, documents, &self.deltas);
+        settled.map_err(|error| match self.pattern.phase.is_built() {
+            true => on_pattern(&self.pattern, None, error),
+            // The build names it.
+            false => error,
+        })
     }
 }
 

@@ -215,6 +215,23 @@ impl Pattern {
         self.phase == Phase::Ready && self.common.rewrite && sync && !self.is_pointer()
     }
 
+    /// Why no query may be answered from its values; `None` if that is possible.
+    #[must_use]
+    pub fn why_silent(&self) -> Option<String> {
+        if self.may_answer() {
+            return None;
+        }
+        Some(if self.phase != Phase::Ready {
+            format!("its state is '{}'", self.phase.name())
+        } else if !self.common.rewrite {
+            "it was declared with rewrite: false".to_owned()
+        } else if self.is_pointer() {
+            "its values are not stored".to_owned()
+        } else {
+            "its values may be behind: 'mode' is not 'sync'".to_owned()
+        })
+    }
+
     /// Whether targets are updated after the commit of their source.
     #[must_use]
     pub fn is_deferred(&self) -> bool {

@@ -13,6 +13,11 @@ static FORMS: &[(&str, &str)] = &[
           order: {at: 1}, fields: {n: {$count: {}}, last: {$last: '$x'}}}",
     ),
     (
+        "elements",
+        "{kind: 'computed', name: 'p', from: 'c', on: {local: '_id', foreign: 'items.parent'}, unwind: 'items',
+          fields: {n: {$count: {}}}}",
+    ),
+    (
         "groups",
         "{kind: 'computed', name: 'p', into: 'g', groupBy: '$day', filter: {x: 1}, order: {at: 1},
           fields: {n: {$count: {}}, first: {$first: '$x'}}}",
@@ -100,6 +105,11 @@ static ACCEPTED_BY: &[(&str, &str, &[&str])] = &[
     ("groups", "into", &["'word'", "'a..b'", "'$a'"]),
     ("reference", "fields", &["['word']"]),
     ("subset", "fields", &["[]", "['word']"]),
+    // A path alone is the foreign one.
+    ("children", "on", &["'word'"]),
+    ("elements", "on", &["'word'"]),
+    ("elements", "unwind", &["'word'", "'$a'"]),
+    ("subset", "on", &["'word'"]),
 ];
 
 fn is_accepted(form: &str, option: &str, value: &str) -> bool {
@@ -196,6 +206,41 @@ fn contradictions_are_refused_with_the_reason() {
             "uses $$NOW",
         ),
         ("{kind: 'computed', from: 'c', fields: {a: {$count: {}}}}", "'on' is missing"),
+        (
+            "{kind: 'computed', form: 'c', on: 'p', fields: {a: {$count: {}}}}",
+            "'on' needs 'from' (did you mean it by 'form'?)",
+        ),
+        (
+            "{kind: 'subset', form: 'c', on: 'p', sort: {a: 1}, limit: 1, into: 't'}",
+            "'from' is missing (did you mean it by 'form'?)",
+        ),
+        (
+            "{kind: 'computed', fields: {a: '$b'}, onErrors: 'skip'}",
+            "'onErrors' is not an option of the kind 'computed' (did you mean 'onError'?); there are \
+             'backfill', 'changeEvents', 'clientWrites', 'duringBuild',",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {localfield: 'x'}, fields: {a: {$count: {}}}}",
+            "'on.localfield' is unknown; there are 'local' and 'foreign'",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {local: 'x', localField: 'y', foreign: 'z'}, fields: {a: {$count: {}}}}",
+            "'on' names the side of 'localField' twice",
+        ),
+        ("{kind: 'computed', fields: {a: '$b'}, unwind: 'c'}", "'unwind' needs 'from'"),
+        (
+            "{name: 'x', kind: 'computed', fields: {a: '$b', b: '$c.d', c: '$a'}}",
+            "pattern 'x': its fields would depend on each other in a cycle: 'c' -> 'b' -> 'a' -> 'c'",
+        ),
+        (
+            "{kind: 'tree', maintain: {dept: 'd'}}",
+            "'maintain.dept' is unknown (did you mean 'depth'?)",
+        ),
+        ("{kind: 'tree', maintain: {depth: 5}}", "'maintain.depth' must be a path"),
+        (
+            "{kind: 'tree', maintain: {path: {int: 'd'}}}",
+            "'maintain.path.int' is unknown (did you mean 'into'?)",
+        ),
         (
             "{kind: 'computed', from: 'c', on: {local: 'x'}, fields: {a: {$count: {}}}}",
             "'on.foreign' is missing",
@@ -319,7 +364,7 @@ fn contradictions_are_refused_with_the_reason() {
         ),
         ("{kind: 'subset', cold: ['x'], inlineBelow: 5}", "('cold') is not available"),
         ("{kind: 'tree', maintain: {}}", "'maintain' must ask for"),
-        ("{kind: 'tree', maintain: {width: 'w'}}", "'maintain.width' is not understood"),
+        ("{kind: 'tree', maintain: {width: 'w'}}", "'maintain.width' is unknown"),
         (
             "{kind: 'tree', maintain: {depth: 'd'}, order: 'o'}",
             "'order' is the order of nested sets",
@@ -379,5 +424,33 @@ fn contradictions_are_refused_with_the_reason() {
             Ok(_) => panic!("{text} was accepted"),
             Err(error) => assert!(error.message().contains(wanted), "{text}\n{error}\n{wanted}"),
         }
+    }
+}
+
+#[test]
+fn short_forms_mean_the_long_ones() {
+    let declared = |text: &str| {
+        let doc = ejson::parse_doc(text).expect("test text");
+        parse("t", doc.as_doc()).unwrap_or_else(|e| panic!("{text}: {e}")).declaration
+    };
+    for (short, long) in [
+        (
+            "{kind: 'computed', name: 'x', from: 'c', on: 'p', fields: {n: {$count: {}}}}",
+            "{kind: 'computed', name: 'x', from: 'c', on: {local: '_id', foreign: 'p'}, fields: {n: {$count: {}}}}",
+        ),
+        (
+            "{kind: 'subset', name: 'x', from: 'c', into: 't', on: {localField: 'k', foreignField: 'p'}, sort: {a: 1}, limit: 1}",
+            "{kind: 'subset', name: 'x', from: 'c', into: 't', on: {local: 'k', foreign: 'p'}, sort: {a: 1}, limit: 1, fields: '*'}",
+        ),
+        (
+            "{kind: 'tree', name: 'x', maintain: {depth: 'd', path: 'path'}}",
+            "{kind: 'tree', name: 'x', maintain: {depth: 'd', path: {into: 'path'}}}",
+        ),
+        (
+            "{kind: 'computed', name: 'x', into: 'g', groupBy: '$a', unwind: '$i', fields: {n: {$count: {}}}}",
+            "{kind: 'computed', name: 'x', into: 'g', groupBy: '$a', unwind: 'i', fields: {n: {$count: {}}}}",
+        ),
+    ] {
+        assert_eq!(declared(short), declared(long), "{short}");
     }
 }

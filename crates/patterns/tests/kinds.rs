@@ -52,10 +52,16 @@ fn every_kind_has_a_folder_a_row_and_a_page() {
     }
 }
 
-/// Words that stand for something else than a kind: file, word, and how often.
-static OTHER_MEANINGS: &[(&str, &str, usize)] =
+/// Files that may name a kind: file, word, and how often.
+static OTHER_MEANINGS: &[(&str, &str, usize)] = &[
     // The tree of the store in which a write failed.
-    &[("engine/src/commands/server_status.rs", "\"tree\"", 1)];
+    ("engine/src/commands/server_status.rs", "\"tree\"", 1),
+    // The library has a type for the declarations of each kind.
+    ("engine/src/library/patterns/computed.rs", "\"computed\"", 1),
+    ("engine/src/library/patterns/extended_reference.rs", "\"extendedReference\"", 1),
+    ("engine/src/library/patterns/subset.rs", "\"subset\"", 1),
+    ("engine/src/library/patterns/tree.rs", "\"tree\"", 2),
+];
 
 #[test]
 fn nobody_names_a_kind_outside_of_its_folder() {

@@ -4,6 +4,26 @@ use crate::deferred::DeferredVariable;
 use std::sync::Arc;
 use value::{Collation, RawDoc};
 
+/// Where clients may use JavaScript.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Javascript {
+    /// Nowhere: the server does not have it.
+    #[default]
+    Off,
+    /// In expressions and accumulators, but not in filters.
+    Expressions,
+    /// In filters, too.
+    Everywhere,
+}
+
+impl Javascript {
+    /// The same for a pipeline, in which filters have none.
+    #[must_use]
+    pub fn in_pipeline(self) -> Javascript {
+        if self == Javascript::Off { self } else { Javascript::Expressions }
+    }
+}
+
 /// The constants of one request: its clock and the variables of its `let`.
 #[derive(Clone, Copy, Debug)]
 pub struct ParseContext<'p> {
@@ -21,6 +41,10 @@ pub struct ParseContext<'p> {
     /// Whether constants that cannot be computed are left for execution, which may not need them.
     /// True for pipelines of updates.
     pub lenient: bool,
+    /// Where JavaScript may be used.
+    pub javascript: Javascript,
+    /// Whether empty timestamps at the top level of a replacement stay as they are.
+    pub keeps_empty_timestamps: bool,
 }
 
 impl ParseContext<'static> {
@@ -34,6 +58,8 @@ impl ParseContext<'static> {
             deferred: &[],
             collation: None,
             lenient: false,
+            javascript: Javascript::Off,
+            keeps_empty_timestamps: false,
         }
     }
 }

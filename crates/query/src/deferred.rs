@@ -38,6 +38,12 @@ impl DeferredVariable {
         &self.name
     }
 
+    /// Whether something that was compiled reads it.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.place.read.load(Ordering::Relaxed)
+    }
+
     /// Sets its value, for everything that was compiled with it.
     pub fn set(&self, value: Val<'_>) {
         let value = (!value.is_missing()).then(|| OwnedVal::new(value));

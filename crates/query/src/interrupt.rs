@@ -30,6 +30,12 @@ const SORT_RUN: usize = 4096;
 pub trait Killed: Send + Sync {
     /// Whether the operation was killed.
     fn is_killed(&self) -> bool;
+
+    /// Called when the operation begins and ends to wait for others.
+    fn note_wait(&self, _begins: bool) {}
+
+    /// Called when the operation has to repeat a write because of a conflict.
+    fn note_conflict(&self) {}
 }
 
 /// The conditions under which the operation of a thread stops.
@@ -128,6 +134,28 @@ pub fn change(change: impl FnOnce(&mut Watch)) {
 #[must_use]
 pub fn current() -> Option<Watch> {
     WATCH.with_borrow(Option::clone)
+}
+
+/// Notes that the operation of this thread waits for others until the result is dropped.
+#[must_use = "the wait ends with it"]
+pub fn waiting() -> Waiting {
+    let killed = current().map(|watch| watch.killed);
+    killed.iter().for_each(|killed| killed.note_wait(true));
+    Waiting(killed)
+}
+
+/// Ends the wait of an operation when it is dropped.
+pub struct Waiting(Option<Arc<dyn Killed>>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|killed| killed.note_wait(false));
+    }
+}
+
+/// Notes that the operation of this thread has to repeat a write because of a conflict.
+pub fn conflicted() {
+    WATCH.with_borrow(|watch| watch.iter().for_each(|watch| watch.killed.note_conflict()));
 }
 
 /// Counts one step of a loop.

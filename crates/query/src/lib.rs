@@ -4,13 +4,14 @@
 //! `expr` computes values, `accumulate` aggregates them, `project` shapes results, `sort` computes
 //! sort keys, `update` computes the next version of a document. Each is compiled once from the
 //! client's document and then runs on raw bytes. `context` is the context of compiling, with
-//! variables that are set later (`deferred`); `regex` is shared by all. `path_values`, `sums` and
+//! variables that are set later (`deferred`); `regex` is shared by all. `field_path`, `path_values`, `sums` and
 //! `show` are helpers. Loops call `interrupt` to stop with their operation.
 
 pub mod accumulate;
 pub mod context;
 mod deferred;
 pub mod expr;
+mod field_path;
 pub mod filter;
 pub mod geo;
 pub mod interrupt;
@@ -18,6 +19,7 @@ pub mod key_table;
 mod path_values;
 pub mod project;
 pub mod regex;
+mod script;
 mod show;
 pub mod slots;
 pub mod sort;
@@ -25,5 +27,6 @@ mod sums;
 pub mod text;
 pub mod update;
 
-pub use context::ParseContext;
+pub use context::{Javascript, ParseContext};
 pub use deferred::DeferredVariable;
+pub use field_path::check as check_field_path;

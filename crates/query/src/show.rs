@@ -8,12 +8,29 @@ const LENGTH_MAX: usize = 400;
 /// A value as messages show it.
 pub(crate) fn show(value: Val<'_>) -> String {
     let mut out = String::new();
-    write(&mut out, value);
-    if out.len() > LENGTH_MAX {
-        let end = (0..=LENGTH_MAX).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
-        out.truncate(end);
+    write(&mut out, value, LENGTH_MAX);
+    if cut(&mut out, LENGTH_MAX) {
         out.push_str("...");
     }
+    out
+}
+
+/// Cuts text off at a number of bytes. Returns whether it was longer.
+fn cut(text: &mut String, most: usize) -> bool {
+    let longer = text.len() > most;
+    if longer {
+        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+    }
+    longer
+}
+
+/// The first bytes of a document as messages show it.
+#[must_use]
+pub fn show_doc_up_to(doc: RawDoc<'_>, most: usize) -> String {
+    let mut out = String::new();
+    write(&mut out, Val::Document(doc), most);
+    cut(&mut out, most);
     out
 }
 
@@ -23,9 +40,9 @@ pub fn show_doc(doc: RawDoc<'_>) -> String {
     show(Val::Document(doc))
 }
 
-fn write(out: &mut String, value: Val<'_>) {
+fn write(out: &mut String, value: Val<'_>, most: usize) {
     use std::fmt::Write as _;
-    if out.len() > LENGTH_MAX {
+    if out.len() > most {
         return;
     }
     let result = match value {
@@ -54,7 +71,7 @@ fn write(out: &mut String, value: Val<'_>) {
                 out.push_str(if at == 0 { " " } else { ", " });
                 out.push_str(name);
                 out.push_str(": ");
-                write(out, element.get());
+                write(out, element.get(), most);
             }
             out.push_str(if doc.is_empty() { "}" } else { " }" });
             Ok(())
@@ -63,7 +80,7 @@ fn write(out: &mut String, value: Val<'_>) {
             out.push('[');
             for (at, (_, element)) in array.iter().enumerate() {
                 out.push_str(if at == 0 { " " } else { ", " });
-                write(out, element.get());
+                write(out, element.get(), most);
             }
             out.push_str(if array.is_empty() { "]" } else { " ]" });
             Ok(())

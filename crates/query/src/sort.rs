@@ -4,8 +4,8 @@
 //! arrays are expanded, a missing value counts as null, an empty array as undefined, which is below
 //! null.
 
+use crate::field_path;
 use crate::interrupt;
-use crate::project::field_path;
 use crate::show::show;
 use std::sync::Arc;
 use value::path::{Part, Path};
@@ -28,6 +28,8 @@ pub struct SortField {
     pub random: bool,
     /// Not a field but the score of a text search: `{$meta: "textScore"}`.
     pub score: bool,
+    /// Whether the score is the distance from a point: `{$meta: "geoNearDistance"}`.
+    pub distance: bool,
 }
 
 /// A compiled sort specification.
@@ -50,7 +52,8 @@ impl SortSpec {
                 let name = field.path.text();
                 if field.score {
                     out.doc(name, |out| {
-                        out.str("$meta", "textScore");
+                        let distance = field.distance;
+                        out.str("$meta", if distance { "geoNearDistance" } else { "textScore" });
                     });
                 } else if field.random {
                     out.doc(name, |out| {
@@ -119,6 +122,7 @@ impl SortSpec {
             descending: direction < 0.0,
             random: false,
             score: false,
+            distance: false,
         })
     }
 
@@ -135,6 +139,12 @@ impl SortSpec {
     #[must_use]
     pub fn needs_score(&self) -> bool {
         self.fields.iter().any(|field| field.score)
+    }
+
+    /// Whether the order depends on the distance from a point.
+    #[must_use]
+    pub fn needs_distance(&self) -> bool {
+        self.fields.iter().any(|field| field.distance)
     }
 
     /// As `key`, of a document with a score.
@@ -236,17 +246,15 @@ fn meta_field(meta: RawDoc<'_>) -> Result<SortField> {
     match value {
         Val::String("randVal") => {
             let path = Path::new("$meta");
-            Ok(SortField { path, descending: false, random: true, score: false })
+            Ok(SortField { path, descending: false, random: true, score: false, distance: false })
         }
-        Val::String("textScore") => {
+        Val::String(name @ ("textScore" | "geoNearDistance")) => {
             let path = Path::new("$meta");
-            Ok(SortField { path, descending: true, random: false, score: true })
+            let distance = name == "geoNearDistance";
+            Ok(SortField { path, descending: true, random: false, score: true, distance })
         }
-        Val::String(
-            name @ ("searchScore" | "searchHighlights" | "geoNearDistance" | "geoNearPoint"
-            | "indexKey" | "recordId" | "sortKey"),
-        ) => Err(Error::new(
-            Code(31218),
+        Val::String(name @ ("searchScore" | "searchHighlights")) => Err(Error::new(
+            Code(if name == "searchScore" { 31218 } else { 31219 }),
             format!("$meta sort by '{name}' metadata is not supported"),
         )),
         value => {

@@ -27,6 +27,13 @@ fn killed_after(looks: usize) -> interrupt::Watching {
     interrupt::watch(Watch { killed, cursor_killed: None, deadline: None })
 }
 
+/// A time limit that has passed.
+fn late() -> interrupt::Watching {
+    let killed = Arc::new(After(AtomicUsize::new(usize::MAX)));
+    let deadline = Some(std::time::Instant::now());
+    interrupt::watch(Watch { killed, cursor_killed: None, deadline })
+}
+
 fn is_interrupted<T>(result: &Result<T>) -> bool {
     result.as_ref().is_err_and(|error| error.code() == Code::INTERRUPTED)
 }
@@ -140,10 +147,19 @@ fn every_operator_ends_on_large_operands() {
                 let source = source.as_doc().get("e").expect("an expression");
                 let Ok(expr) = Expr::parse(source, &ctx) else { continue };
                 let arena = Bump::new();
-                let _watching = killed_after(0);
-                let result = expr.eval(&Env::new(doc.as_doc(), &arena));
+                let watching = killed_after(0);
+                let result = expr.eval(&Env::new(doc.as_doc(), &arena)).map(|_| ());
+                drop(watching);
                 if is_interrupted(&result) {
                     interrupted += 1;
+                    // A time limit ends it as well.
+                    let _watching = late();
+                    let result = expr.eval(&Env::new(doc.as_doc(), &arena)).map(|_| ());
+                    if result.as_ref().err().map(|error| error.code())
+                        != Some(Code::MAX_TIME_MS_EXPIRED)
+                    {
+                        failures.push(format!("{name}: {operand}: {result:?} after its time"));
+                    }
                 } else if result.is_ok() {
                     failures.push(format!("{name}: {operand} ended by itself"));
                 }

@@ -5,13 +5,16 @@
 //! thread.
 
 use crate::connection::Connection;
-use crate::link::Link;
+use crate::link::{Link, Remote};
+use crate::unix::UnixSocket;
 use crate::{Core, ServerOptions};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use motifdb::Peer;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -28,6 +31,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Acceptor {
     poll: Poll,
     sockets: Vec<TcpListener>,
+    unix: Option<UnixSocket>,
 }
 
 /// The result of accepting from one socket.
@@ -49,7 +53,12 @@ impl Acceptor {
             poll.registry().register(&mut socket, Token(sockets.len()), Interest::READABLE)?;
             sockets.push(socket);
         }
-        Ok(Acceptor { poll, sockets })
+        let mut unix = options.unix_socket.as_deref().map(UnixSocket::bind).transpose()?;
+        if let Some(socket) = &mut unix {
+            let token = Token(sockets.len());
+            poll.registry().register(&mut socket.listener, token, Interest::READABLE)?;
+        }
+        Ok(Acceptor { poll, sockets, unix })
     }
 
     pub(crate) fn registry(&self) -> &mio::Registry {
@@ -77,7 +86,7 @@ impl Acceptor {
     fn serve(&mut self, core: &Arc<Core>) -> io::Result<()> {
         let mut events = Events::with_capacity(64);
         // Sockets with clients that may still wait: the poll reports each new client only once.
-        let mut ready = vec![true; self.sockets.len()];
+        let mut ready = vec![true; self.sockets.len() + usize::from(self.unix.is_some())];
         let mut pause = Some(Duration::ZERO);
         while !core.is_stopping() {
             match self.poll.poll(&mut events, pause) {
@@ -91,9 +100,11 @@ impl Acceptor {
                 }
             }
             pause = None;
-            for (socket, ready) in self.sockets.iter().zip(&mut ready) {
+            let sockets = self.sockets.iter().map(Socket::Tcp);
+            let sockets = sockets.chain(self.unix.as_ref().map(Socket::Unix));
+            for (socket, ready) in sockets.zip(&mut ready) {
                 if *ready {
-                    match accept(socket, core) {
+                    match accept(&socket, core) {
                         Accepted::All => *ready = false,
                         Accepted::Some(after) => pause = Some(after),
                     }
@@ -104,10 +115,42 @@ impl Acceptor {
     }
 }
 
-fn accept(socket: &TcpListener, core: &Arc<Core>) -> Accepted {
+/// A socket that listens.
+enum Socket<'a> {
+    Tcp(&'a TcpListener),
+    Unix(&'a UnixSocket),
+}
+
+/// An accepted socket.
+struct Incoming {
+    stream: TcpStream,
+    remote: Remote,
+    /// The address that it connected to, if clients can use it.
+    local: Option<String>,
+}
+
+impl Socket<'_> {
+    fn accept(&self) -> io::Result<Incoming> {
+        match self {
+            Socket::Tcp(socket) => {
+                let (stream, remote) = socket.accept()?;
+                let stream = TcpStream::from(stream);
+                let local = stream.local_addr().ok().map(|address| address.to_string());
+                Ok(Incoming { stream, remote: Remote::Tcp(remote), local })
+            }
+            Socket::Unix(socket) => {
+                let (stream, _) = socket.listener.accept()?;
+                let stream = TcpStream::from(OwnedFd::from(UnixStream::from(stream)));
+                Ok(Incoming { stream, remote: Remote::Unix, local: socket.address() })
+            }
+        }
+    }
+}
+
+fn accept(socket: &Socket<'_>, core: &Arc<Core>) -> Accepted {
     for _ in 0..ACCEPTED_AT_ONCE {
         match socket.accept() {
-            Ok((stream, remote)) => open_connection(core, stream.into(), remote),
+            Ok(incoming) => open_connection(core, incoming),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Accepted::All,
             Err(error) if is_about_one_client(&error) => {}
             Err(error) => {
@@ -125,7 +168,8 @@ fn is_about_one_client(error: &io::Error) -> bool {
 }
 
 /// Creates the connection of an accepted socket, unless there are too many.
-fn open_connection(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
+fn open_connection(core: &Arc<Core>, incoming: Incoming) {
+    let Incoming { stream, remote, local } = incoming;
     if core.links.is_full()
         && let Some(silent) = core.parked.take_silent()
     {
@@ -135,14 +179,13 @@ fn open_connection(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
         tracing::warn!(client = %remote, limit = core.options.connections_max, "connection refused: too many connections");
         return;
     }
-    let local = stream.local_addr().ok().map(|address| address.to_string());
     let id = core.links.next_id();
     let peer = Peer {
         remote: remote.to_string(),
         local,
         connection_id: id,
         authenticate: core.options.authenticate,
-        is_local: remote.ip().is_loopback(),
+        is_local: remote.is_local(),
     };
     let client = core.engine.connect(peer);
     let slot = Arc::clone(client.slot());

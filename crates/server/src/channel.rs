@@ -3,7 +3,7 @@
 
 use crate::ServerOptions;
 use crate::buffer::ReadBuffer;
-use crate::link::{Link, is_passing};
+use crate::link::{Link, Remote, is_passing};
 use crate::secure::{Broken, ReadOutcome, Secure};
 use crate::tls::{Tls, TlsMode};
 use std::io;
@@ -98,7 +98,10 @@ impl Channel {
                 self.link.set_secure();
                 self.kind = Kind::Secure(Box::new(secure));
             }
-            (Opening::Message, Some(tls)) if tls.mode() == TlsMode::Require => {
+            // What goes through a Unix socket does not leave the machine.
+            (Opening::Message, Some(tls))
+                if tls.mode() == TlsMode::Require && self.link.remote() != Remote::Unix =>
+            {
                 return Err(PLAIN_REFUSED.to_owned());
             }
             (Opening::Message, _) => self.kind = Kind::Plain,

@@ -9,7 +9,7 @@ use crate::Core;
 use crate::allowance::Allowance;
 use crate::buffer::{BUFFER_KEEP_BYTES, Front, ReadBuffer};
 use crate::channel::Channel;
-use crate::conversation::{Conversation, Incoming};
+use crate::conversation::{Conversation, Incoming, Wait};
 use crate::ending::Ending;
 use crate::lane::Lane;
 use crate::link::{Link, is_passing};
@@ -168,6 +168,11 @@ impl Connection {
         if self.conversation.channel.is_opening() { LATE_OPENING } else { LATE }
     }
 
+    /// When a request is to be answered that waits.
+    pub(crate) fn reply_due(&self) -> Option<Instant> {
+        self.conversation.reply_due()
+    }
+
     /// Closes a connection that has sent nothing, to make room for another one.
     pub(crate) fn evict(self: Box<Connection>) {
         self.close(&Ending::Late("it said nothing, and there are too many connections"));
@@ -243,6 +248,16 @@ impl Connection {
 
     /// Handles messages until there is a reason to stop.
     fn handle_messages(&mut self) -> Result<AfterServing, Ending> {
+        if self.reply_due().is_some() {
+            if self.core.is_stopping() {
+                return Err(Ending::Ordinary);
+            }
+            match self.conversation.answer_pending()? {
+                None => {}
+                Some(Wait::Reply) => return Ok(AfterServing::Park),
+                Some(Wait::Pause(time)) => return Ok(AfterServing::Later(time)),
+            }
+        }
         self.set_linger()?;
         let mut handled = 0u32;
         // A connection that was woken by received bytes reads them before it yields to others.
@@ -270,6 +285,9 @@ impl Connection {
                     }
                     self.new = false;
                     self.handle()?;
+                    if self.reply_due().is_some() {
+                        return Ok(AfterServing::Park);
+                    }
                     if self.must_not_linger() {
                         let more = matches!(self.input.front(), Ok(Front::Message(..)))
                             || self.conversation.channel.has_pending();

@@ -15,10 +15,11 @@ use crate::wire::op_msg::{CHECKSUM_PRESENT, EXHAUST_ALLOWED, Frame, MORE_TO_COME
 use crate::wire::op_query::Refused;
 use crate::wire::{Content, ProtocolError, Rejected, error_body, op_msg, op_query};
 use access::x509::Certificate;
-use motifdb::{Client, ClientCertificate, Flow, Handling, Request, Share};
+use motifdb::{Client, ClientCertificate, Flow, Handling, Request, Share, Waiting};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use value::{Error, RawDoc};
 
 /// The part of a connection that runs commands and writes replies.
@@ -32,6 +33,8 @@ pub(crate) struct Conversation {
     last_reply_id: i32,
     /// Memory reserved for a large reply, from the budget of all operations.
     share: Share,
+    /// The request that is answered later.
+    pending: Option<Pending>,
     /// Whether the connection is served in the background, where a waiting thread gives up its slot.
     pub(crate) in_background: bool,
 }
@@ -54,6 +57,24 @@ impl Incoming<'_> {
     }
 }
 
+/// A request that is answered later.
+#[derive(Clone, Copy)]
+struct Pending {
+    /// The header that the reply refers to.
+    answered: Header,
+    flags: u32,
+    compressor: Option<Compressor>,
+    due: Instant,
+}
+
+/// What a connection with a request that is answered later waits for.
+pub(crate) enum Wait {
+    /// For the time of the reply, or the end of the connection.
+    Reply,
+    /// For this time, whatever the client sends.
+    Pause(Duration),
+}
+
 /// What follows a reply.
 type Answered = Result<(), Ending>;
 
@@ -68,6 +89,7 @@ impl Conversation {
             packer: None,
             last_reply_id: 0,
             share,
+            pending: None,
             in_background: false,
         }
     }
@@ -148,10 +170,16 @@ impl Conversation {
             body: sections.body,
             sequences: &sections.sequences,
             exhaust_allowed: frame.flags & EXHAUST_ALLOWED != 0 && !silent,
+            waiting: if silent { Waiting::Impossible } else { Waiting::Possible },
         };
         let mut flow = self.run(&request);
         if flow == Flow::Abort {
             return Err(Ending::Ordinary);
+        }
+        if let Flow::Later(time) = flow {
+            let due = Instant::now() + time;
+            self.pending = Some(Pending { answered: header, flags, compressor, due });
+            return Ok(());
         }
         if flow != Flow::Exhaust || silent {
             self.send_message(header, flags, compressor, silent)?;
@@ -175,6 +203,45 @@ impl Conversation {
         end_of(flow)
     }
 
+    /// When a request is to be answered that waits.
+    pub(crate) fn reply_due(&self) -> Option<Instant> {
+        self.pending.map(|pending| pending.due)
+    }
+
+    /// Answers the request that waits, if there is one and its time has come. Returns what to wait
+    /// for next, if there is such a request afterwards.
+    pub(crate) fn answer_pending(&mut self) -> Result<Option<Wait>, Ending> {
+        let Some(pending) = self.pending else { return Ok(None) };
+        if self.channel.link().is_closed_by_client() {
+            return Err(Ending::Ordinary);
+        }
+        let now = Instant::now();
+        if now < pending.due {
+            // The client sent something. It is read after the reply, as all that it sends.
+            return Ok(Some(Wait::Pause(pending.due.saturating_duration_since(now))));
+        }
+        self.pending = None;
+        op_msg::begin_reply(&mut self.reply);
+        self.channel.link().set_activity(Activity::Watching);
+        let flow = guarded(&mut self.reply, |reply| self.client.run_more(reply));
+        self.channel.link().set_activity(Activity::Waiting);
+        let Pending { answered, flags, compressor, .. } = pending;
+        match flow {
+            Flow::Abort => Err(Ending::Ordinary),
+            // Each reply of a stream refers to the previous one.
+            Flow::Later(time) => {
+                self.send_message(answered, flags | MORE_TO_COME, compressor, false)?;
+                let answered = Header { request_id: self.last_reply_id, ..answered };
+                self.pending = Some(Pending { answered, due: now + time, ..pending });
+                Ok(Some(Wait::Reply))
+            }
+            flow => {
+                self.send_message(answered, flags, compressor, false)?;
+                end_of(flow).map(|()| None)
+            }
+        }
+    }
+
     fn answer_query(&mut self, incoming: &Incoming<'_>) -> Answered {
         let &Incoming { header, message, mut compressor, .. } = incoming;
         let mut flow = Flow::Done;
@@ -183,7 +250,7 @@ impl Conversation {
                 op_query::begin_reply(&mut self.reply);
                 let body = query.body.as_doc();
                 compressor = compressor.filter(|_| handling(body).compressible);
-                flow = self.run(&Request { body, sequences: &[], exhaust_allowed: false });
+                flow = self.run(&Request::new(body));
                 if flow == Flow::Abort {
                     return Err(Ending::Ordinary);
                 }

@@ -65,9 +65,9 @@ fn answer(client: &mut Client, header: Header, message: &[u8]) -> bool {
                 }
                 Ok(sections) => {
                     let request = Request {
-                        body: sections.body,
                         sequences: &sections.sequences,
                         exhaust_allowed: frame.flags & EXHAUST_ALLOWED != 0,
+                        ..Request::new(sections.body)
                     };
                     if matches!(client.run(&request, &mut reply), Flow::Abort | Flow::Close) {
                         return false;
@@ -89,7 +89,7 @@ fn answer(client: &mut Client, header: Header, message: &[u8]) -> bool {
             let Ok(query) = op_query::parse(message) else { return false };
             op_query::begin_reply(&mut reply);
             let body = query.body.as_doc();
-            let request = Request { body, sequences: &[], exhaust_allowed: false };
+            let request = Request::new(body);
             if matches!(client.run(&request, &mut reply), Flow::Abort | Flow::Close) {
                 return false;
             }

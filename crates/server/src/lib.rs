@@ -1,4 +1,4 @@
-//! The server: MongoDB's wire protocol on TCP sockets, in front of an engine.
+//! The server: MongoDB's wire protocol on TCP sockets and a Unix socket (`unix`), in front of an engine.
 //!
 //! `acceptor` accepts a connection, `parking` holds it while it is idle, `listener` polls idle
 //! connections, `pool` has the threads that serve active ones, by `lane`. `connection` reads messages
@@ -23,10 +23,12 @@ mod parking;
 mod pool;
 mod secure;
 mod tls;
+mod unix;
 mod wire;
 
 pub use key::Password;
 pub use tls::{Tls, TlsError, TlsMode, TlsOptions};
+pub use unix::UnixSocketError;
 
 use acceptor::Acceptor;
 use connection::Connection;
@@ -39,6 +41,7 @@ use parking::ParkedConnections;
 use pool::Pool;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -51,6 +54,8 @@ const TIMEOUT_UNIT_BYTES: usize = 1024 * 1024;
 pub struct ServerOptions {
     /// Addresses to listen on; port 0 selects a free port.
     pub listen: Vec<SocketAddr>,
+    /// A Unix socket to listen on, too.
+    pub unix_socket: Option<PathBuf>,
     /// The most open connections. Beyond that, one that has sent nothing is closed for a new one;
     /// if there is none, the new one is closed.
     pub connections_max: usize,
@@ -82,6 +87,7 @@ impl Default for ServerOptions {
     fn default() -> ServerOptions {
         ServerOptions {
             listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 27017))],
+            unix_socket: None,
             connections_max: 20_000,
             threads_max: 4096,
             linger: Duration::from_secs(1),
@@ -183,7 +189,8 @@ impl Server {
     /// Binds the addresses; clients can connect from now on and are served once `run` is called.
     ///
     /// # Errors
-    /// When an address is taken or not ours, or the system has no descriptors left.
+    /// When an address is taken or not ours, a Unix socket cannot be made (`UnixSocketError`), or the
+    /// system has no descriptors left.
     pub fn bind(engine: Engine, options: ServerOptions) -> io::Result<Server> {
         let listener = Listener::new()?;
         let acceptor = Acceptor::bind(&options)?;

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendFlags};
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -42,11 +43,41 @@ pub(crate) enum Activity {
 /// Interrupts the command of a connection.
 pub(crate) type Interrupt = Box<dyn Fn() + Send + Sync>;
 
+/// Where a client is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Remote {
+    /// At this address.
+    Tcp(SocketAddr),
+    /// On this machine, at the other end of a Unix socket.
+    Unix,
+}
+
+impl Remote {
+    /// Whether it is on this machine.
+    pub(crate) fn is_local(self) -> bool {
+        match self {
+            Remote::Tcp(address) => address.ip().is_loopback(),
+            Remote::Unix => true,
+        }
+    }
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remote::Tcp(address) => address.fmt(f),
+            Remote::Unix => f.write_str("anonymous unix socket"),
+        }
+    }
+}
+
 /// A client's socket.
 pub(crate) struct Link {
+    /// A stream socket of either family: reading, writing, time limits and closing are the same for
+    /// both.
     stream: TcpStream,
     id: i64,
-    remote: SocketAddr,
+    remote: Remote,
     activity: AtomicU8,
     /// Whether the connection is encrypted.
     secure: AtomicBool,
@@ -59,17 +90,19 @@ impl Link {
     /// Takes an accepted socket and gives it the time limits of `options`.
     pub(crate) fn new(
         stream: TcpStream,
-        remote: SocketAddr,
+        remote: Remote,
         id: i64,
         options: &ServerOptions,
         interrupt: Interrupt,
         memory: Arc<Memory>,
     ) -> io::Result<Link> {
         stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(options.message_timeout.min(WRITE_PAUSE)))?;
-        rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
-        rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
+        if let Remote::Tcp(_) = remote {
+            stream.set_nodelay(true)?;
+            rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
+            rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
+        }
         let activity = AtomicU8::new(Activity::Waiting as u8);
         let secure = AtomicBool::new(false);
         Ok(Link { stream, id, remote, activity, secure, interrupt, memory })
@@ -83,7 +116,7 @@ impl Link {
         self.id
     }
 
-    pub(crate) fn remote(&self) -> SocketAddr {
+    pub(crate) fn remote(&self) -> Remote {
         self.remote
     }
 

@@ -2,13 +2,14 @@
 //!
 //! One thread (`listener`) polls all parked sockets; when bytes arrive on one, its connection
 //! goes to `pool`. A connection may be parked in the middle of a message; then it has a deadline.
-//! One that is delayed (a rate limit) is not polled until its time comes.
+//! One that is delayed (a rate limit) is not polled until its time comes. One that owes a reply at some
+//! time (a monitor's `hello`) is woken at that time.
 
 use crate::connection::Connection;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token, Waker};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ struct Parked {
     connections: HashMap<Token, Box<Connection>>,
     /// Those in the middle of a message, with the deadline for its rest.
     deadlines: HashMap<Token, Instant>,
+    /// When those are woken that owe a reply.
+    alarms: BTreeSet<(Instant, Token)>,
     /// Those that are delayed, and until when; not among `connections`.
     later: BTreeMap<(Instant, Token), Box<Connection>>,
     /// Connections that have sent nothing, in order of arrival, with the time.
@@ -50,6 +53,14 @@ impl ParkedConnections {
         if parked.closed {
             drop(parked);
             return;
+        }
+        let alarm = connection.reply_due().map(|due| (due, token));
+        if let Some(alarm) = alarm {
+            // The poll waits for the first of them.
+            if parked.alarms.first().is_none_or(|first| alarm < *first) {
+                self.wake_poll();
+            }
+            parked.alarms.insert(alarm);
         }
         // Inserted before it is polled, because the event may come at once. The poll is
         // edge-triggered, but registering reports bytes that are already readable.
@@ -120,19 +131,30 @@ impl ParkedConnections {
         }
     }
 
-    /// Takes out the connections whose delay has ended. Also returns when the next delay ends.
+    /// Takes out the connections whose delay has ended, or that owe a reply now. Also returns when
+    /// the next time comes.
     #[expect(clippy::vec_box, reason = "they were boxed already")]
     pub(crate) fn due(&self, now: Instant) -> (Vec<Box<Connection>>, Option<Duration>) {
         let mut parked = self.parked.lock();
         let mut due = Vec::new();
+        while let Some((when, token)) = parked.alarms.first().copied()
+            && when <= now
+        {
+            parked.alarms.pop_first();
+            due.extend(parked.remove(token));
+        }
+        due.iter().for_each(|connection| self.forget(connection));
         while let Some(first) = parked.later.first_entry() {
             let (when, _) = *first.key();
             if when > now {
-                return (due, Some(when.saturating_duration_since(now)));
+                break;
             }
             due.push(first.remove());
         }
-        (due, None)
+        let alarm = parked.alarms.first().map(|(when, _)| *when);
+        let later = parked.later.first_key_value().map(|((when, _), _)| *when);
+        let next = [alarm, later].into_iter().flatten().min();
+        (due, next.map(|when| when.saturating_duration_since(now)))
     }
 
     /// Takes out the connection of an event.
@@ -196,6 +218,10 @@ impl Parked {
 
     fn remove(&mut self, token: Token) -> Option<Box<Connection>> {
         self.deadlines.remove(&token);
-        self.connections.remove(&token)
+        let connection = self.connections.remove(&token)?;
+        if let Some(due) = connection.reply_due() {
+            self.alarms.remove(&(due, token));
+        }
+        Some(connection)
     }
 }

@@ -6,15 +6,19 @@
 //!   --seed N        where to start (the clock); every round has a seed of its own, which is printed
 //!   --rounds N      how many rounds at most
 //!   --keep-going N  how many differences to tell before giving up (5)
+//!   --area NAME     one area only: general, arrays, collations, merge, positions,
+//!                   windows, shapes, words
 //!   --codes         count different error codes too
+//!   --ddl           only commands about collections, with their change events
 
 #![expect(clippy::print_stdout, reason = "a tool that tells what it found")]
 
 use spec::connection::Deployment;
-use spec::differential::compare::{Case, Difference, Side, difference, show};
+use spec::differential::areas::{AREAS, Area};
+use spec::differential::compare::{Case, Difference, Side, difference, show, written};
+use spec::differential::ddl;
 use spec::differential::random::Random;
 use spec::differential::shrink::shrink;
-use spec::differential::{filters, pipelines, updates, values};
 use spec::text;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -28,6 +32,8 @@ struct Options {
     rounds: u64,
     keep_going: usize,
     codes: bool,
+    area: Option<&'static Area>,
+    ddl: bool,
 }
 
 fn options() -> Result<Options> {
@@ -40,11 +46,17 @@ fn options() -> Result<Options> {
         rounds: u64::MAX,
         keep_going: 5,
         codes: false,
+        area: None,
+        ddl: false,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         if name == "--codes" {
             options.codes = true;
+            continue;
+        }
+        if name == "--ddl" {
+            options.ddl = true;
             continue;
         }
         let value = arguments.next().ok_or_else(|| Error::bad_value(format!("{name} what?")))?;
@@ -53,6 +65,10 @@ fn options() -> Result<Options> {
             "--uri" => options.uri = Some(value.clone()),
             "--against" => options.against.clone_from(&value),
             "--seconds" => options.seconds = number()?,
+            "--area" => {
+                let found = AREAS.iter().find(|area| area.name == value);
+                options.area = Some(found.ok_or_else(|| Error::bad_value("no such area"))?);
+            }
             "--seed" => options.seed = number()?,
             "--rounds" => options.rounds = number()?,
             "--keep-going" => options.keep_going = usize::try_from(number()?).unwrap_or(usize::MAX),
@@ -87,20 +103,37 @@ fn run() -> Result<bool> {
     let mut theirs =
         Side { connection: Deployment::Remote(options.against.clone()).connect()?, database };
     let end = Instant::now() + Duration::from_secs(options.seconds);
-    let (mut rounds, mut commands, mut told, mut failures) = (0, 0, 0, 0);
-    while Instant::now() < end && rounds < options.rounds && told < options.keep_going {
+    let (mut rounds, mut commands, mut differences, mut failures) = (0, 0, 0, 0);
+    while Instant::now() < end && rounds < options.rounds && differences < options.keep_going {
         let seed = options.seed.wrapping_add(rounds);
         rounds += 1;
         let mut random = Random::new(seed);
-        let mut documents = documents(&mut random)?;
+        if random.chance(20) || options.ddl {
+            commands += 1;
+            differences += usize::from(!ddl_round(seed, &mut random, &mut ours, &mut theirs)?);
+            if options.ddl {
+                continue;
+            }
+        }
+        // Every second round is general; the others take turns.
+        let turn = usize::try_from(seed / 2).unwrap_or(0) % (AREAS.len() - 1);
+        let area = match options.area {
+            Some(area) => area,
+            None if seed % 2 == 0 => &AREAS[0],
+            None => &AREAS[1 + turn],
+        };
+        let setup = (area.setup)(&mut random);
+        ours.prepare(&setup)?;
+        theirs.prepare(&setup)?;
+        let mut documents = documents(&mut random, area)?;
         ours.fill(&documents)?;
         theirs.fill(&documents)?;
-        for number in 0..40 {
-            let update = number % 8 == 7;
-            let text =
-                if update { update_command(&mut random) } else { pipelines::command(&mut random) };
+        for _ in 0..40 {
+            let text = (area.command)(&mut random);
             let command = text::doc(&text)
                 .map_err(|error| Error::internal(format!("seed {seed}: {error}\n{text}")))?;
+            let target = written(command.as_doc());
+            let update = target.is_some();
             commands += 1;
             let right = match theirs.answer(command.as_doc()) {
                 // It cuts texts in the middle of a letter; we refuse that.
@@ -112,17 +145,20 @@ fn run() -> Result<bool> {
             let differs = difference(command.as_doc(), &mine, &right);
             let counts = differs.is_some_and(|kind| options.codes || kind != Difference::Code);
             if let (true, Some(kind)) = (counts, differs) {
-                told += 1;
+                differences += 1;
                 let case = Case { documents: documents.clone(), command };
-                tell(seed, case, kind, &mut ours, &mut theirs)?;
+                tell(seed, &setup, case, kind, &mut ours, &mut theirs)?;
             }
-            if counts || (update && differs.is_some()) {
+            if counts
+                || target == Some("o")
+                || (update && (differs.is_some() || right.code.is_some()))
+            {
                 ours.fill(&documents)?;
                 theirs.fill(&documents)?;
             } else if update && right.code.is_none() {
                 documents = right.documents.get(1..).unwrap_or(&[]).to_vec();
             }
-            if told >= options.keep_going {
+            if differences >= options.keep_going {
                 break;
             }
         }
@@ -131,29 +167,67 @@ fn run() -> Result<bool> {
     theirs.clear()?;
     println!(
         "seeds {}..{}: {commands} commands in {rounds} rounds, {failures} refused by both or one, \
-         {told} differences",
+         {differences} differences",
         options.seed,
         options.seed.wrapping_add(rounds)
     );
-    Ok(told == 0)
+    Ok(differences == 0)
 }
 
-fn documents(random: &mut Random) -> Result<Vec<DocBuf>> {
-    let count = 1 + random.below(12);
-    (0..count).map(|id| text::doc(&format!("{{_id: {id}, {}}}", values::fields(random)))).collect()
-}
-
-fn update_command(random: &mut Random) -> String {
-    let query = if random.chance(70) {
-        format!("{{_id: {}}}", random.below(12))
-    } else {
-        format!("{{$and: [{{_id: {}}}, {}]}}", random.below(4), filters::filter(random, 1))
+/// Runs commands about collections; false if their events differ.
+fn ddl_round(seed: u64, random: &mut Random, ours: &mut Side, theirs: &mut Side) -> Result<bool> {
+    let (mut commands, expanded) = (ddl::commands(random), random.chance(70));
+    let mut compare = |commands: &[String]| -> Result<_> {
+        let right = ddl::outcome(theirs, commands, expanded)?;
+        Ok((ddl::outcome(ours, commands, expanded)?, right))
     };
-    format!("{{update: \"c\", updates: [{{q: {query}, u: {}}}]}}", updates::update(random))
+    let (mine, right) = compare(&commands)?;
+    if mine == right {
+        return Ok(true);
+    }
+    // Leaves out what the difference does not need. Transactions stay whole.
+    let mut at = 0;
+    while at < commands.len() {
+        let mut fewer = commands.clone();
+        fewer.remove(at);
+        match commands.get(at) {
+            Some(text)
+                if !text.contains("txnNumber") && compare(&fewer).is_ok_and(|(a, b)| a != b) =>
+            {
+                commands = fewer;
+            }
+            _ => at += 1,
+        }
+    }
+    let (mine, right) = compare(&commands)?;
+    println!("--- seed {seed}: events differ (expanded: {expanded})");
+    for text in &commands {
+        println!("run {text}");
+    }
+    for at in 0..mine.len().max(right.len()) {
+        let (mine, right) = (mine.get(at), right.get(at));
+        if mine != right {
+            println!("  ours     {}", mine.map_or("-", String::as_str));
+            println!("  expected {}", right.map_or("-", String::as_str));
+        }
+    }
+    Ok(false)
+}
+
+fn documents(random: &mut Random, area: &Area) -> Result<Vec<DocBuf>> {
+    let count = 1 + random.below(12);
+    (0..count).map(|id| text::doc(&format!("{{_id: {id}, {}}}", (area.fields)(random)))).collect()
 }
 
 /// Makes a case small and prints it as a test of a spec file.
-fn tell(seed: u64, case: Case, kind: Difference, ours: &mut Side, theirs: &mut Side) -> Result<()> {
+fn tell(
+    seed: u64,
+    setup: &[String],
+    case: Case,
+    kind: Difference,
+    ours: &mut Side,
+    theirs: &mut Side,
+) -> Result<()> {
     let mut answers = |case: &Case| -> Result<_> {
         ours.fill(&case.documents)?;
         theirs.fill(&case.documents)?;
@@ -170,6 +244,7 @@ fn tell(seed: u64, case: Case, kind: Difference, ours: &mut Side, theirs: &mut S
     for doc in &small.documents {
         println!("  {}", text::print_doc(doc.as_doc()));
     }
+    setup.iter().for_each(|command| println!("run {command}"));
     println!("run {}", text::print_doc(small.command.as_doc()));
     println!("  ours     {}", show(&mine));
     println!("  expected {}", show(&right));

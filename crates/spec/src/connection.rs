@@ -99,5 +99,5 @@ impl Deployment {
 }
 
 fn options(storage: Storage) -> Options {
-    Options { storage, test_commands: true, ..Options::default() }
+    Options { storage, test_commands: true, javascript: true, ..Options::default() }
 }

@@ -247,7 +247,7 @@ impl Running<'_> {
                 if self.mode.batch_of_one {
                     out.i32("batchSize", 1);
                 }
-                for field in ["lsid", "txnNumber", "autocommit"] {
+                for field in crate::same::CONTINUED {
                     if let Some(value) = command.find(field) {
                         out.raw(field, value);
                     }

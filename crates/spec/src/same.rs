@@ -6,6 +6,10 @@ use crate::file::{Action, TestStep};
 use crate::text;
 use value::{DocBuf, Error, RawDoc, Result, Val};
 
+/// The fields of a command that the `getMore`s of its cursor carry, too.
+pub(crate) const CONTINUED: [&str; 6] =
+    ["lsid", "txnNumber", "autocommit", "apiVersion", "apiStrict", "apiDeprecationErrors"];
+
 /// How a query is asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repetition {
@@ -222,8 +226,10 @@ impl Asker<'_> {
             let collection = command.first().and_then(|(_, name)| name.get().as_str());
             let more = DocBuf::build(|out| {
                 out.i64("getMore", id).str("collection", collection.unwrap_or(""));
-                if let Some(database) = command.find("$db") {
-                    out.raw("$db", database);
+                for field in CONTINUED.iter().chain(&["$db"]) {
+                    if let Some(value) = command.find(field) {
+                        out.raw(field, value);
+                    }
                 }
             });
             let reply = self.send(more.as_doc())?;

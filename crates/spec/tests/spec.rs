@@ -122,7 +122,7 @@ fn run_one(
             .iter()
             .try_for_each(|expectation| judge::judge(expectation, outcome, names));
         match (judged, &step.row) {
-            // The rows of a table do not depend on each other: all that are wrong are told.
+            // The rows of a table do not depend on each other: all that are wrong are printed.
             (Err(message), Some(given)) => {
                 rows.push(format!("{message}: {given}"));
                 Ok(())

@@ -2,6 +2,7 @@
 //! nothing; short values are stored inside the handle.
 
 use std::fmt;
+use std::io;
 use std::ops::{Deref, Range};
 
 use byteview::ByteView;
@@ -42,6 +43,11 @@ impl Bytes {
         (handle, parts.map(move |part| Bytes::part_of(&whole, part.start, part.end)))
     }
 
+    /// Joins parts, copying each once.
+    pub fn joined<P: AsRef<[u8]>>(parts: &[P]) -> Bytes {
+        Bytes(joined(parts).into())
+    }
+
     /// The bytes themselves.
     pub fn as_slice(&self) -> &[u8] {
         &self.0
@@ -66,6 +72,32 @@ impl Bytes {
 
     pub(crate) fn to_tree(&self) -> lsm_tree::Slice {
         self.0.clone()
+    }
+}
+
+/// Joins parts, copying each once.
+pub(crate) fn joined<P: AsRef<[u8]>>(parts: &[P]) -> ByteView {
+    let length = parts.iter().map(|part| part.as_ref().len()).sum();
+    let mut parts = Parts { parts, rest: &[] };
+    // Cannot fail: the parts have this length.
+    ByteView::from_reader(&mut parts, length).unwrap_or_default()
+}
+
+/// Reads parts one after another.
+struct Parts<'p, P> {
+    parts: &'p [P],
+    /// The unread rest of the current part.
+    rest: &'p [u8],
+}
+
+impl<P: AsRef<[u8]>> io::Read for Parts<'_, P> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty()
+            && let Some((next, others)) = self.parts.split_first()
+        {
+            (self.rest, self.parts) = (next.as_ref(), others);
+        }
+        self.rest.read(room)
     }
 }
 
@@ -104,5 +136,21 @@ impl From<Vec<u8>> for Bytes {
 impl fmt::Debug for Bytes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "b\"{}\"", self.0.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_joined_in_order() {
+        assert_eq!(&*Bytes::joined::<&[u8]>(&[]), b"");
+        assert_eq!(&*Bytes::joined(&["", "a", "", "bc"]), b"abc");
+        let long = vec![7; 100_000];
+        let joined = Bytes::joined(&[b"head".as_slice(), &long, b"tail"]);
+        assert_eq!(joined.len(), 100_008);
+        assert!(joined.starts_with(b"head") && joined.ends_with(b"tail"));
+        assert!(joined[4..100_004] == *long);
     }
 }

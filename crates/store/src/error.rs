@@ -50,6 +50,14 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
+    /// The folder holds other things, and no store.
+    #[error("{} is not a data folder: it holds other things, such as {found}; choose an empty folder, or one that does not exist", path.display())]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// One of the things in it.
+        found: String,
+    },
     /// The folder has a format that this version does not know.
     #[error("{} has format {found}, this version reads {supported}; open it with the version that wrote it; if the file FORMAT is damaged, run `motif check` and `motif repair`", path.display())]
     Version {
@@ -69,6 +77,9 @@ pub enum StoreError {
     /// The data of a snapshot is no longer kept: it was open for too long, or held too much.
     #[error("the snapshot is too old: what it reads is not kept any more; read again")]
     SnapshotTooOld,
+    /// The caller no longer wanted the operation while it waited. Nothing was applied.
+    #[error("the operation was ended while it waited for the store; nothing was written")]
+    Interrupted,
     /// The store is read-only.
     #[error("the store is open for reading only")]
     ReadOnly,

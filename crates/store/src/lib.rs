@@ -18,6 +18,7 @@ mod error;
 mod load;
 mod memory;
 mod overlay;
+mod private;
 mod scratch;
 mod snapshot;
 mod stats;
@@ -26,7 +27,9 @@ mod written;
 
 pub use batch::{Batch, Operation};
 pub use bytes::Bytes;
-pub use disk::{DiskStore, Effect, Finding, KeyRange, LogDevice, Options, Salvage, free_space};
+pub use disk::{
+    Admission, DiskStore, Effect, Finding, KeyRange, LogDevice, Options, Salvage, free_space,
+};
 pub use error::{Result, StoreError};
 pub use load::{Entries, Load};
 pub use memory::MemoryStore;
@@ -111,6 +114,12 @@ pub trait Store: Send + Sync {
     /// returns the last published seqno.
     fn write(&self, batch: &Batch) -> Result<Seqno>;
 
+    /// Like [`Store::write`], for a caller that may give up: a wait, for memory or for
+    /// [`Store::thaw`], ends with [`StoreError::Interrupted`] when `is_wanted` returns false.
+    fn write_while(&self, batch: &Batch, _is_wanted: &dyn Fn() -> bool) -> Result<Seqno> {
+        self.write(batch)
+    }
+
     /// Waits until every commit up to `seqno` is on disk. Concurrent callers share one flush.
     fn sync(&self, seqno: Seqno) -> Result<()>;
 
@@ -118,11 +127,12 @@ pub trait Store: Send + Sync {
     /// For callers that write much, are not urgent, and hold no locks that others need.
     fn make_room(&self) {}
 
-    /// Waits while [`Store::write`] would have to wait for background work, and `is_wanted` returns
-    /// true; returns whether it did to the end. Call it before [`Store::write`], without holding
-    /// locks that other writers need.
-    fn admit(&self, _is_wanted: &dyn Fn() -> bool) -> bool {
-        true
+    /// Waits until there is memory for a commit of `bytes`, as long as `is_wanted` returns true;
+    /// `None` if that ended it. The memory is reserved until the result is dropped. Call it before
+    /// [`Store::write`], without holding locks that other writers need. Commits up to 16 KiB wait
+    /// only if the disk takes nothing at all; larger ones wait in the order in which they come.
+    fn admit(&self, _bytes: usize, _is_wanted: &dyn Fn() -> bool) -> Option<Admission<'_>> {
+        Some(Admission::default())
     }
 
     /// Pauses in proportion to the background work that the commits of this thread have caused, if
@@ -153,14 +163,23 @@ pub trait Store: Send + Sync {
 
     /// Rewrites all tables of a space without entries that were replaced, deleted or dropped;
     /// returns how many bytes smaller it is. Needs free space for what is left; returns
-    /// [`StoreError::Full`] if there is none, and then changes nothing.
-    fn compact(&self, space: Space) -> Result<u64> {
-        let _ = space;
+    /// [`StoreError::Full`] if there is none, and then changes nothing. Ends with
+    /// [`StoreError::Interrupted`] when `is_wanted` returns false.
+    fn compact(&self, _space: Space, _is_wanted: &dyn Fn() -> bool) -> Result<u64> {
         Ok(0)
     }
 
     /// Flushes all memory to the trees and releases the log.
     fn checkpoint(&self) -> Result<()>;
+
+    /// Flushes all memory and stops every change of the files until [`Store::thaw`], so that they can
+    /// be copied. Writers wait; snapshots can be read. On error nothing is stopped.
+    fn freeze(&self) -> Result<()> {
+        self.checkpoint()
+    }
+
+    /// Allows changes of the files again.
+    fn thaw(&self) {}
 
     /// Sizes and counters.
     fn stats(&self) -> Stats;

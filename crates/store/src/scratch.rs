@@ -4,7 +4,7 @@
 //! They are in `tmp/` of the data folder. A run removes its file when it is dropped; files that a
 //! crash left are removed when the folder is opened again.
 
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, private};
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -61,11 +61,12 @@ impl Scratch {
     /// # Errors
     /// When it cannot be made.
     pub fn create(&self) -> Result<RunWriter> {
-        fs::create_dir_all(&self.folder).map_err(|error| failed("make", &self.folder, &error))?;
+        private::create_folder(&self.folder)
+            .map_err(|error| failed("make", &self.folder, &error))?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("{}-{number}", self.name));
-        let options = fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let file = options.map_err(|error| failed("create", &path, &error))?;
+        let opened = private::options().read(true).write(true).create_new(true).open(&path);
+        let file = opened.map_err(|error| failed("create", &path, &error))?;
         let guard = Guard(path);
         Ok(RunWriter { file: BufWriter::with_capacity(RUN_BUFFER_BYTES, file), guard, bytes: 0 })
     }

@@ -49,14 +49,18 @@ pub struct Stats {
     pub flushes: u64,
     /// Compactions.
     pub compactions: u64,
-    /// Times that a writer had to wait for background work.
+    /// Times that a small commit, or one that was not admitted, had to wait for background work.
     pub stalls: u64,
     /// Times that a writer was slowed down because background work was behind.
     pub pauses: u64,
     /// Total time of these pauses.
     pub paused: Duration,
-    /// The longest time that one commit had to wait or was asked to pause.
+    /// The longest time that one commit was asked to pause, or that a small one had to wait.
     pub longest_wait: Duration,
+    /// Times that a large commit waited for memory, or repaid what earlier ones of its thread owed.
+    pub large_waits: u64,
+    /// The longest of these times.
+    pub longest_large_wait: Duration,
     /// Bytes in the block cache.
     pub cache_bytes: u64,
     /// The memory limit of the block cache, in bytes.

@@ -107,28 +107,58 @@ fn unreadable(store: &dyn Store, model: &Model) -> BTreeSet<Vec<u8>> {
     keys
 }
 
-fn check(seed: u64) {
+/// What lies below the young tables when they are damaged.
+#[derive(Clone, Copy)]
+enum Start {
+    OldTables,
+    /// Nothing was ever merged.
+    NoOldTables,
+    /// All of it was dropped.
+    OldTablesDropped,
+}
+
+fn check(start: Start, seed: u64) {
     let random = &mut Random(seed | 1);
     let folder = memory_folder();
     let mut model = Model::new();
     {
         let plan = FaultPlan::none();
         let store = FaultStore::open(folder.path(), tiny(), plan.clone()).unwrap();
-        write(&store, &mut model, random, 1 + (seed % 40) as usize);
-        store.checkpoint().unwrap();
-        eventually("a first table is old", || {
-            store.stats().space(Space::Documents).young_tables == 0 || {
-                write(&store, &mut model, random, 5);
+        match start {
+            Start::OldTables => {
+                write(&store, &mut model, random, 1 + (seed % 40) as usize);
                 store.checkpoint().unwrap();
-                false
+                eventually("a first table is old", || {
+                    store.stats().space(Space::Documents).young_tables == 0 || {
+                        write(&store, &mut model, random, 5);
+                        store.checkpoint().unwrap();
+                        false
+                    }
+                });
             }
-        });
+            Start::NoOldTables => plan.merges(BackgroundWork::Fail),
+            Start::OldTablesDropped => {
+                plan.merges(BackgroundWork::Fail);
+                let mut batch = Batch::new();
+                batch.put(Space::Documents, &[0, 0, 0, 3], &[1; 500]);
+                store.write(&batch).unwrap();
+                store.checkpoint().unwrap();
+            }
+        }
         if !seed.is_multiple_of(3) {
             // Many young tables.
             plan.merges(BackgroundWork::Fail);
         }
         write(&store, &mut model, random, 40 + (seed % 50) as usize);
         store.checkpoint().unwrap();
+        if matches!(start, Start::OldTablesDropped) {
+            let tables = store.stats().space(Space::Documents).tables;
+            store.delete_range(Space::Documents, &[0, 0, 0, 3], &[0, 0, 0, 4]).unwrap();
+            store.checkpoint().unwrap();
+            eventually("the old table is gone", || {
+                store.stats().space(Space::Documents).tables < tables
+            });
+        }
         store.close().unwrap();
     }
     for _ in 0..=seed % 3 {
@@ -174,6 +204,16 @@ proptest! {
 
     #[test]
     fn damage_at_random_places_is_merged_around(seed in any::<u64>()) {
-        check(seed);
+        check(Start::OldTables, seed);
+    }
+
+    #[test]
+    fn damaged_young_tables_of_a_tree_without_old_ones_are_merged_around(seed in any::<u64>()) {
+        check(Start::NoOldTables, seed);
+    }
+
+    #[test]
+    fn damaged_young_tables_above_dropped_ones_are_merged_around(seed in any::<u64>()) {
+        check(Start::OldTablesDropped, seed);
     }
 }

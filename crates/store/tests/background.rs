@@ -456,6 +456,24 @@ fn what_was_dropped_is_not_flushed() {
 }
 
 #[test]
+fn the_files_of_what_was_dropped_are_removed_without_a_further_write() {
+    let folder = common::memory_folder();
+    let options = Options { memtable_bytes: 64 << 20, ..tiny() };
+    let store = DiskStore::open(folder.path(), options).unwrap();
+    for number in 0..3 {
+        write(&store, &mut Model::new(), number..number + 1);
+        store.checkpoint().unwrap();
+    }
+    assert!(files(folder.path(), Space::Documents) > 0);
+    for space in [Space::Documents, Space::Indexes] {
+        store.delete_range(space, &[0, 0, 0, 1], &[0, 0, 0, 2]).unwrap();
+    }
+    eventually("the files are gone", || {
+        files(folder.path(), Space::Documents) + files(folder.path(), Space::Indexes) == 0
+    });
+}
+
+#[test]
 fn compacting_frees_what_was_deleted() {
     let folder = common::memory_folder();
     let options = Options { memtable_bytes: 64 << 20, ..tiny() };
@@ -469,12 +487,48 @@ fn compacting_frees_what_was_deleted() {
     store.write(&deletes).unwrap();
     apply(&mut model, &deletes);
     let before = store.stats().space(Space::Documents).disk_bytes;
-    let freed = store.compact(Space::Documents).unwrap();
+    let freed = store.compact(Space::Documents, &|| true).unwrap();
     let stats = store.stats();
     let after = stats.space(Space::Documents);
     assert!(freed > 0);
     assert!(after.disk_bytes < before / 2, "{} of {before}", after.disk_bytes);
     assert_eq!(after.entries, 5);
+    assert_same(&store.snapshot(), &model);
+}
+
+#[test]
+fn compacting_what_does_not_fit_says_so_and_changes_nothing() {
+    let folder = common::memory_folder();
+    let plan = FaultPlan::none();
+    let options = Options { memtable_bytes: 64 << 20, reserve_bytes: 64 << 10, ..tiny() };
+    let store = FaultStore::open(folder.path(), options.clone(), plan.clone()).unwrap();
+    let mut model = Model::new();
+    write(&store, &mut model, 0..200);
+    store.checkpoint().unwrap();
+    write(&store, &mut model, 150..300);
+    store.checkpoint().unwrap();
+    plan.merges(BackgroundWork::Full);
+    let snapshot = store.snapshot();
+    let before = (model.clone(), store.stats().space(Space::Documents).entries);
+    for _ in 0..2 {
+        let error = store.compact(Space::Documents, &|| true).unwrap_err();
+        assert!(matches!(error, StoreError::Full), "{error}");
+        assert_same(&store.snapshot(), &before.0);
+        assert_same(&snapshot, &before.0);
+        assert_eq!(store.stats().space(Space::Documents).entries, before.1);
+        eventually("nothing is left of it", || only_files_of_trees(&store, folder.path()));
+    }
+    // It gave away the reserve, which comes back, and writers go on.
+    eventually("writes go on", || store.write(&batch(1000)).is_ok());
+    apply(&mut model, &batch(1000));
+    plan.merges(BackgroundWork::Run);
+    store.compact(Space::Documents, &|| true).unwrap();
+    drop(snapshot);
+    assert_same(&store.snapshot(), &model);
+    assert!(store.stats().space(Space::Documents).entries < before.1);
+    store.close().unwrap();
+    drop(store);
+    let store = DiskStore::open(folder.path(), options).unwrap();
     assert_same(&store.snapshot(), &model);
 }
 

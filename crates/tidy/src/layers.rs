@@ -3,8 +3,20 @@
 
 /// The crates' folders, from the bottom up.
 pub const CRATES: &[&str] = &[
-    "tidy", "value", "store", "faults", "query", "patterns", "access", "engine", "client",
-    "server", "bench", "spec", "cli",
+    "tidy",
+    "value",
+    "store",
+    "faults",
+    "javascript",
+    "query",
+    "patterns",
+    "access",
+    "engine",
+    "client",
+    "server",
+    "bench",
+    "spec",
+    "cli",
 ];
 
 /// The layers of `crates/engine/src`, from the bottom up, each with its modules, also from the bottom
@@ -27,6 +39,7 @@ pub const ENGINE: &[(&str, &[&str])] = &[
             "store_errors",
             "usage",
             "resources",
+            "report",
             "slot",
         ],
     ),
@@ -40,6 +53,7 @@ pub const ENGINE: &[(&str, &[&str])] = &[
             "reply",
             "session",
             "command_log",
+            "own_log",
             "profiler",
             "access",
             "damage",
@@ -52,7 +66,7 @@ pub const ENGINE: &[(&str, &[&str])] = &[
         ],
     ),
     ("commands", &["commands"]),
-    ("engine", &["engine", "library"]),
+    ("engine", &["engine", "startup_log", "library"]),
 ];
 
 /// The layer of a module of the engine, and its position among all modules.

@@ -2,7 +2,7 @@
 //!
 //! An error gets its code where it is made. Replies are printed from it in `engine/reply`.
 
-use crate::{Code, DocBuf};
+use crate::{Code, DocBuf, Val};
 use std::fmt;
 
 /// The result of operations that can fail because of a client's request.
@@ -75,6 +75,13 @@ impl Error {
         self
     }
 
+    /// Appends text to the message.
+    #[must_use]
+    pub fn followed_by(mut self, suffix: impl fmt::Display) -> Error {
+        self.0.message = format!("{}{suffix}", self.0.message);
+        self
+    }
+
     /// The MongoDB code.
     #[must_use]
     pub fn code(&self) -> Code {
@@ -91,6 +98,16 @@ impl Error {
     #[must_use]
     pub fn labels(&self) -> &[&'static str] {
         &self.0.labels
+    }
+
+    /// Whether the error has a label.
+    #[must_use]
+    pub fn contains_label(&self, label: &str) -> bool {
+        let others =
+            self.info().and_then(|info| info.as_doc().get("errorLabels").and_then(Val::as_array));
+        self.0.labels.contains(&label)
+            || others
+                .is_some_and(|all| all.iter().any(|(_, other)| other.get().as_str() == Some(label)))
     }
 
     /// Further fields of the error document.

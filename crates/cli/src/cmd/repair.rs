@@ -49,6 +49,7 @@ pub(crate) fn run(args: &RepairArgs) -> Result<ExitCode> {
         bail!("there is no data folder `{}`", folder.display());
     }
     limits::raise_open_files();
+    limits::make_private_files();
     let bar = Bar::new()?;
     let repaired = motifdb::repair(folder, &args.to, &mut |what, done, total| {
         bar.show(what, done, total);

@@ -3,16 +3,17 @@
 //! into the memory from which `getLog` answers.
 
 use crate::config::{LogFormat, LogLevel, ServeArgs, Settings, without_passwords};
+use crate::log_memory::{LogMemory, SERVED};
+use crate::reach::Topology;
 use anyhow::{Context, Result, anyhow};
-use motifdb::{Engine, Options, Storage};
-use server::{Handle, Server, ServerOptions, Tls};
+use motifdb::{Engine, LogLevels, Options, Storage};
+use server::{Handle, Server, ServerOptions, Tls, UnixSocketError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
-use tracing_subscriber::Layer;
+use std::sync::Arc;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
@@ -25,6 +26,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let change_log_level = start_log(&settings);
     log_panics();
     crate::limits::raise_open_files();
+    crate::limits::make_private_files();
     // Before anything is opened, so that a signal that comes early still ends things cleanly.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot wait for signals")?;
     // Before the data too: a wrong file should not cost the replay of a log.
@@ -36,7 +38,14 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         reserve_bytes: settings.disk_reserve.0,
         operation_bytes: settings.operation_memory.0,
         test_commands: settings.test_commands,
+        javascript: settings.javascript,
         listen: settings.listen.clone(),
+        advertise: settings.reach.advertise.clone(),
+        set_name: settings.reach.set_name.clone(),
+        topology: match settings.reach.topology {
+            Topology::ReplicaSet => motifdb::Topology::ReplicaSet,
+            Topology::Router => motifdb::Topology::Router,
+        },
         command_line: without_passwords(std::env::args()),
         config: settings.parsed(),
         ..Options::default()
@@ -52,6 +61,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     }
     let server_options = ServerOptions {
         listen: settings.addresses.clone(),
+        unix_socket: settings.reach.unix_socket.clone(),
         authenticate: settings.auth,
         tls: tls.map(Arc::new),
         connections_max: usize::try_from(settings.max_connections).unwrap_or(usize::MAX),
@@ -62,9 +72,12 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         Err(error) => {
             // The engine has threads and a lock; give them back before saying why.
             let _ = engine.close();
-            return Err(bind_error(error, &settings.listen));
+            return Err(bind_error(error, &settings));
         }
     };
+    if let Err(error) = engine.record_start() {
+        tracing::warn!(code = error.code().0, "cannot write to local.startup_log");
+    }
     let handle = server.handle();
     let address = server.local_addr().context("the server has no address")?;
     let signal_handle = signals.handle();
@@ -87,7 +100,8 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
             }
         })
         .context("cannot start a thread")?;
-    tracing::info!(%address, data = %settings.data.display(), "serving");
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(version, %address, data = %settings.data.display(), "serving");
     greet(&settings, address);
     let result = server.run();
     signal_handle.close();
@@ -129,23 +143,42 @@ fn reload(handle: &Handle) {
 /// Tells the person who started the server how to go on.
 fn greet(settings: &Settings, address: SocketAddr) {
     let data = std::path::absolute(&settings.data).unwrap_or_else(|_| settings.data.clone());
+    let shown = settings.reach.advertise.clone().unwrap_or_else(|| usable(address).to_string());
+    let socket = settings.reach.unix_socket.as_deref().map_or_else(String::new, |path| {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        format!("Unix socket:  {}\n", path.display())
+    });
     let text = format!(
-        "MotifDB {}\nData folder:  {}\nConnect with: mongosh \"mongodb://{address}{}\"\n{}\n",
+        "MotifDB {}\nData folder:  {}\nConnect with: mongosh \"mongodb://{shown}{}\"\n{socket}{}\n",
         env!("CARGO_PKG_VERSION"),
         data.display(),
         if settings.tls.is_some() { "/?tls=true" } else { "" },
         if settings.auth {
-            "Access:       clients must log in; make users with: motif user add"
+            "Access:       clients must log in; create users with: motif user add"
         } else {
-            "Access:       no authentication: whoever reaches the address may do everything"
+            "Access:       no authentication: every client can read and change everything"
         }
     );
-    // Nobody may be reading; that is no reason not to serve.
+    // If nobody reads it, the server serves all the same.
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-fn bind_error(error: std::io::Error, listen: &str) -> anyhow::Error {
+/// An address to connect to from this machine: one that stands for all addresses is none.
+fn usable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+fn bind_error(error: std::io::Error, settings: &Settings) -> anyhow::Error {
+    let listen = &settings.listen;
+    if let Some(path) = error.get_ref().and_then(|error| error.downcast_ref::<UnixSocketError>()) {
+        return anyhow!("cannot listen on the Unix socket: {path}");
+    }
     let hint = match error.kind() {
         ErrorKind::AddrInUse => {
             format!(
@@ -162,25 +195,6 @@ fn bind_error(error: std::io::Error, listen: &str) -> anyhow::Error {
     anyhow::Error::new(error).context(hint)
 }
 
-/// The engine that remembers log lines, once it is open. Logging starts before it.
-static SERVED: OnceLock<Engine> = OnceLock::new();
-
-/// One log line on its way to standard error and to the engine.
-struct LogLine;
-
-impl Write for LogLine {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if let Some(engine) = SERVED.get() {
-            engine.remember_log_line(String::from_utf8_lossy(bytes).trim_end().to_owned());
-        }
-        std::io::stderr().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        std::io::stderr().flush()
-    }
-}
-
 /// Has panics written to the log, by their places. Messages that were made when it happened may
 /// repeat what a document holds, so only those that stand in the source are shown.
 fn log_panics() {
@@ -194,7 +208,7 @@ fn log_panics() {
 }
 
 /// Starts the log. What it returns changes how much is logged: 0 is what was configured.
-fn start_log(settings: &Settings) -> Box<dyn Fn(i32) + Send + Sync> {
+fn start_log(settings: &Settings) -> Box<dyn Fn(&LogLevels) + Send + Sync> {
     let configured = match settings.log_level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
@@ -202,30 +216,33 @@ fn start_log(settings: &Settings) -> Box<dyn Fn(i32) + Send + Sync> {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    let (shown, switch) = reload::Layer::new(targets(configured));
+    let (shown, switch) = reload::Layer::new(targets(configured, &[]));
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let lines = tracing_subscriber::fmt::layer().with_writer(|| LogLine).with_ansi(colours);
-    let log = tracing_subscriber::registry();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    let log = tracing_subscriber::registry().with(shown).with(LogMemory);
     match settings.log_format {
-        LogFormat::Text => log.with(lines.with_filter(shown)).init(),
-        LogFormat::Json => log.with(lines.json().with_filter(shown)).init(),
+        LogFormat::Text => log.with(lines).init(),
+        LogFormat::Json => log.with(lines.json()).init(),
     }
-    Box::new(move |level| {
-        let level = match level {
+    Box::new(move |levels| {
+        let filter = |level: i32| match level {
             ..=0 => configured,
             1 => configured.max(LevelFilter::DEBUG),
             _ => LevelFilter::TRACE,
         };
-        if let Err(error) = switch.reload(targets(level)) {
+        let modules: Vec<_> =
+            levels.modules.iter().map(|(module, level)| (*module, filter(*level))).collect();
+        if let Err(error) = switch.reload(targets(filter(levels.default), &modules)) {
             tracing::warn!(%error, "cannot change the log level");
         }
     })
 }
 
-/// What is logged at a level.
-fn targets(level: LevelFilter) -> Targets {
+/// What is logged at a level, and by modules with a level of their own.
+fn targets(level: LevelFilter, modules: &[(&str, LevelFilter)]) -> Targets {
     // The storage library reports every file that it opens, and every failure that the store reports
     // once: that is for debugging.
     let storage = if level <= LevelFilter::INFO { LevelFilter::OFF } else { level };
-    Targets::new().with_default(level).with_target("lsm_tree", storage)
+    let all = Targets::new().with_default(level).with_target("lsm_tree", storage);
+    modules.iter().fold(all, |all, (module, level)| all.with_target(*module, *level))
 }

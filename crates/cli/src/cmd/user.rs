@@ -1,4 +1,4 @@
-//! `motif user`: makes, changes, lists and removes users, on a running server or in a data folder that
+//! `motif user`: creates, changes, lists and removes users, on a running server or in a data folder that
 //! no server has open.
 
 use crate::cmd::transfer::target::Target;
@@ -26,8 +26,8 @@ Examples:
   printf secret | motif user add app --role readWrite@shop --data /var/lib/motif
   motif user add CN=app,O=Shop --db '$external' --role readWrite@shop    by its certificate
 
-The password is asked for, or read from standard input, or from --password-file. While a server with
---auth has no user at all, the first one can be made without logging in, from the same machine.")]
+The password is prompted for, or read from standard input, or from --password-file. While a server with
+--auth has no users, the first one can be created without a login, from the same machine.")]
     Add(AddArgs),
     /// Change the password of a user
     Password(PasswordArgs),
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &UserArgs) -> Result<ExitCode> {
                 });
             });
             user.place.run(&user.db, &command)?;
-            say(&format!("user {}@{} was made", user.name, user.db))
+            say(&format!("created user {}@{}", user.name, user.db))
         }
         UserCommand::Password(change) => {
             let user = &change.user;
@@ -111,14 +111,14 @@ pub(crate) fn run(args: &UserArgs) -> Result<ExitCode> {
                 out.str("updateUser", &user.name).str("pwd", &password);
             });
             user.place.run(&user.db, &command)?;
-            say(&format!("user {}@{} has a new password", user.name, user.db))
+            say(&format!("changed the password of user {}@{}", user.name, user.db))
         }
         UserCommand::Remove(user) => {
             let command = DocBuf::build(|out| {
                 out.str("dropUser", &user.name);
             });
             user.place.run(&user.db, &command)?;
-            say(&format!("user {}@{} was removed", user.name, user.db))
+            say(&format!("removed user {}@{}", user.name, user.db))
         }
         UserCommand::List(place) => list(place),
     }

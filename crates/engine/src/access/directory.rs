@@ -10,6 +10,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
+/// The version of the form of users and roles, as MongoDB counts.
+pub(crate) const SCHEMA_VERSION: i32 = 5;
+
+/// The collection of `admin` with the version.
+const VERSION: &str = "system.version";
+
 /// A role, identified by its name and its database.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct RoleName {
@@ -176,13 +182,23 @@ impl Directory {
 
     /// All documents in a collection of `admin` that match a filter, ordered by `_id`.
     pub(crate) fn find(&mut self, collection: &str, filter: RawDoc<'_>) -> Result<Vec<DocBuf>> {
+        self.find_in("admin", collection, filter)
+    }
+
+    /// As `find`, in a collection of any database.
+    pub(crate) fn find_in(
+        &mut self,
+        db: &str,
+        collection: &str,
+        filter: RawDoc<'_>,
+    ) -> Result<Vec<DocBuf>> {
         let command = DocBuf::build(|out| {
             out.str("find", collection).append("filter", Val::Document(filter));
             out.doc("sort", |out| {
                 out.i32("_id", 1);
             });
         });
-        let mut reply = self.data.run_command("admin", command.as_doc())?;
+        let mut reply = self.data.run_command(db, command.as_doc())?;
         let mut found = Vec::new();
         loop {
             let cursor =
@@ -198,7 +214,7 @@ impl Directory {
             let more = DocBuf::build(|out| {
                 out.i64("getMore", id).str("collection", collection);
             });
-            reply = self.data.run_command("admin", more.as_doc())?;
+            reply = self.data.run_command(db, more.as_doc())?;
         }
     }
 
@@ -236,17 +252,42 @@ impl Directory {
         Ok(reply.get("n").and_then(Val::as_i64_exact).unwrap_or(0))
     }
 
-    /// Inserts a document. Returns `false` if there is one with the same `_id`.
+    /// Inserts a user or a role. Returns `false` if there is one with the same `_id`.
     pub(crate) fn insert(&mut self, collection: &str, doc: &DocBuf) -> Result<bool> {
         let command = DocBuf::build(|out| {
             out.str("insert", collection);
             out.array("documents", |array| array.push(Val::Document(doc.as_doc())));
         });
         match self.write(&command) {
-            Ok(_) => Ok(true),
+            Ok(_) => self.note_version().map(|()| true),
             Err(error) if error.code() == Code::DUPLICATE_KEY => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Notes the form of users and roles in `admin.system.version`, where tools that copy them look
+    /// for it.
+    pub(crate) fn note_version(&mut self) -> Result<()> {
+        if self.data.collection("admin", VERSION).is_some()
+            && self.get(VERSION, "authSchema")?.is_some()
+        {
+            return Ok(());
+        }
+        let command = DocBuf::build(|out| {
+            out.str("update", VERSION);
+            out.array("updates", |array| {
+                array.push_doc(|out| {
+                    out.doc("q", |out| {
+                        out.str("_id", "authSchema");
+                    });
+                    out.doc("u", |out| {
+                        out.i32("currentVersion", SCHEMA_VERSION);
+                    });
+                    out.bool("upsert", true);
+                });
+            });
+        });
+        self.write(&command).map(drop)
     }
 
     /// Updates the documents that match a filter. Returns their number.

@@ -14,14 +14,29 @@ pub(crate) use directory::{Directory, RoleName, User};
 pub(crate) use login::Login;
 pub(crate) use required::{Authorization, Required, Requirement, check};
 
+use crate::txn::Data;
 use ::access::scram::{self, Mechanism};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use value::Result;
 
 /// The database of users that are authenticated externally, by certificates.
 pub(crate) const EXTERNAL: &str = "$external";
 
 /// The mechanism for certificates.
 pub(crate) const X509: &str = "MONGODB-X509";
+
+/// Completes what an earlier version of the server left out beside users and roles.
+///
+/// # Errors
+/// Errors of the store.
+pub(crate) fn complete_directory(data: &Arc<Data>) -> Result<()> {
+    let has = |name: &str| data.collection("admin", name).is_some();
+    if has(directory::USERS) || has(directory::ROLES) {
+        Directory::open(Arc::clone(data)).note_version()?;
+    }
+    Ok(())
+}
 
 /// Counters of logins by one mechanism.
 #[derive(Default)]

@@ -100,6 +100,8 @@ pub struct Counters {
     pub plans: crate::plan_cache::PlanCache,
     /// A sample of its documents, for the planner.
     pub sample: Mutex<Option<Arc<crate::plan_cache::Sample>>>,
+    /// The commit that wrote to it last; 0 if none did in this process.
+    pub written_at: AtomicU64,
     /// An upper bound of all committed record keys; `None` if unknown. An insert above it need not
     /// check whether its key exists, which is usual because most `_id`s grow.
     pub top: Mutex<Option<Vec<u8>>>,

@@ -186,10 +186,20 @@ pub fn encode(collection: &Collection) -> DocBuf {
                     if matches!(index.kind, IndexKind::Text(_)) {
                         out.str("analyzer", query::text::ANALYZER);
                     }
+                    if has_positions(index) {
+                        out.bool("positions", true);
+                    }
                 });
             }
         });
     })
+}
+
+/// Whether the keys of a geospatial or text index depend on positions in arrays.
+fn has_positions(index: &Index) -> bool {
+    let special = matches!(index.kind, IndexKind::Text(_) | IndexKind::Geo(_));
+    let numbered = |part: &value::path::Part| part.index.is_some();
+    special && index.fields.iter().any(|field| field.path.parts().iter().any(numbered))
 }
 
 /// The catalog as loaded from disk.
@@ -296,6 +306,10 @@ fn decode(
         {
             index.state = IndexState::Building;
         }
+        // Earlier versions did not take numbers in paths for positions in arrays.
+        if has_positions(&index) && !entry.get("positions").is_some_and(Val::truthy) {
+            index.state = IndexState::Building;
+        }
         if matches!(index.kind, IndexKind::Wildcard(_)) {
             index.typed = entry.get("typed").is_some_and(Val::truthy);
         }
@@ -386,6 +400,7 @@ pub fn index_from_spec(
         prepare_unique: flag("prepareUnique"),
         name,
         key: key.into(),
+        summary: crate::index_keys::summary(key).into(),
         spec: spec.into(),
         fields,
         kind,

@@ -49,6 +49,8 @@ pub(crate) struct StreamOptions {
     pub(crate) expanded: bool,
     /// Whether to include system collections.
     pub(crate) system: bool,
+    /// Whether updates are described by their delta, as the log has it.
+    pub(crate) raw_updates: bool,
 }
 
 /// The event of a change.
@@ -188,7 +190,13 @@ impl StreamOptions {
             out.bool("patternUpdate", true);
         }
         if let (Kind::Update, Some(delta)) = (change.kind, change.more) {
-            out.doc("updateDescription", |out| describe(delta).write(out, self.expanded));
+            if self.raw_updates {
+                out.doc("rawUpdateDescription", |out| {
+                    out.i32("$v", 2).append("diff", Val::Document(delta));
+                });
+            } else {
+                out.doc("updateDescription", |out| describe(delta).write(out, self.expanded));
+            }
         }
         if change.kind != Kind::Insert && self.before != Image::Off {
             let before = change.before.map_or(Val::Null, Val::Document);
@@ -322,7 +330,8 @@ fn write_description(
                     out.raw(name, value);
                 });
             });
-            let old = |name| more.and_then(|more| more.get(name)).unwrap_or(Val::Missing);
+            let Some(more) = more else { return };
+            let old = |name| more.get(name).unwrap_or(Val::Missing);
             out.doc("stateBeforeChange", |out| {
                 out.append("collectionOptions", old("collectionOptions_old"));
                 out.append("indexOptions", old("indexOptions_old"));
@@ -383,6 +392,8 @@ fn look_up(data: &Data, op: &Operation, change: &Change<'_>) -> Result<Option<By
         sort: None,
         hint: None,
         snapshot: &snapshot,
+        projection: None,
+        written: None,
     };
     let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
     let mut scan = Scan::new(snapshot.clone(), collection, &plan.access);

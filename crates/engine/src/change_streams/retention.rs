@@ -37,7 +37,7 @@ pub(crate) fn resize(data: &Data, megabytes: Option<f64>, hours: Option<f64>) ->
     });
     let mut batch = Batch::new();
     batch.put(Space::Log, SETTINGS, settings.bytes());
-    let seqno = data.store.write(&batch).map_err(store_failed)?;
+    let seqno = data.write(&batch)?;
     data.store.sync(seqno).map_err(store_failed)
 }
 

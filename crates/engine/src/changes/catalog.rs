@@ -3,8 +3,9 @@
 
 use super::notes::{Notes, is_private};
 use crate::catalog::{Catalog, Collection, Index, IndexState};
+use crate::namespace;
 use std::sync::Arc;
-use value::{DocBuf, RawDoc, Val, Writer};
+use value::{DocBuf, RawDoc, Val, Writer, compare};
 
 /// The cause of a catalog change, where the two catalogs do not show it.
 #[derive(Clone, Copy)]
@@ -96,8 +97,14 @@ fn records(collection: &Collection) -> DocBuf {
 
 fn note_create(notes: &mut Notes, now: &Collection) {
     let create = command("create", &now.name, |out| {
-        out.extend(now.options.as_doc());
-        if let Some(index) = now.indexes.first() {
+        for (name, value) in now.options.as_doc() {
+            // MongoDB does not mark these as temporary.
+            if name != "temp" || !now.name.ends_with(namespace::MOVING) {
+                out.raw(name, value);
+            }
+        }
+        let clustered = now.options.as_doc().find("clusteredIndex").is_some();
+        if let Some(index) = now.indexes.first().filter(|_| !clustered) {
             out.append("idIndex", Val::Document(index.spec.as_doc()));
         }
     });
@@ -174,10 +181,42 @@ fn note_modify(
     altered: Option<(Arc<Index>, &Arc<Index>)>,
 ) {
     let modify = command("collMod", &was.name, |out| {
-        out.extend(fields);
+        for (name, value) in fields {
+            match (name, value.as_doc()) {
+                ("index", Some(index)) => write_index_change(out, was, index),
+                _ => {
+                    out.raw(name, value);
+                }
+            }
+        }
     });
+    if was.view().is_some() {
+        notes.command(&was.db, None, &modify, None);
+        return;
+    }
     let details = DocBuf::build(|out| write_before(out, was, altered));
     notes.command(&was.db, uuid(was), &modify, Some(&details));
+}
+
+/// Writes the change of an index. The index is logged by its name, however it was named.
+fn write_index_change(out: &mut Writer<'_>, was: &Collection, change: RawDoc<'_>) {
+    let pattern = change.get("keyPattern").and_then(Val::as_doc);
+    let named =
+        pattern.and_then(|pattern| was.indexes.iter().find(|index| has_key(index, pattern)));
+    out.doc("index", |out| {
+        if let Some(index) = named {
+            out.str("name", &index.name);
+        }
+        for (name, value) in change {
+            if name != "keyPattern" || named.is_none() {
+                out.raw(name, value);
+            }
+        }
+    });
+}
+
+fn has_key(index: &Index, pattern: RawDoc<'_>) -> bool {
+    compare::equal(Val::Document(index.key.as_doc()), Val::Document(pattern))
 }
 
 /// Writes the previous values of the options that `collMod` changed.
@@ -194,11 +233,13 @@ fn write_before(
     });
     let Some((old, new)) = altered else { return };
     out.doc("indexOptions_old", |out| {
-        for name in ["expireAfterSeconds", "hidden"] {
+        for name in ["expireAfterSeconds", "hidden", "prepareUnique"] {
             let (old, new) = (old.spec.as_doc().get(name), new.spec.as_doc().get(name));
             match (name, old) {
                 _ if old == new => {}
-                ("hidden", _) => {
+                // It is taken away when the index becomes unique.
+                ("prepareUnique", Some(_)) => {}
+                ("hidden" | "prepareUnique", _) => {
                     out.bool(name, old.is_some_and(Val::truthy));
                 }
                 (_, Some(old)) => {

@@ -37,6 +37,8 @@ pub(crate) struct Notes {
     transaction: bool,
     /// Whether the next changes are made by a pattern.
     derived: bool,
+    /// Whether changes of documents are left out.
+    silent: bool,
 }
 
 /// Whether changes of a collection are not logged, because they concern only this server.
@@ -91,10 +93,16 @@ impl Notes {
         self.derived = derived;
     }
 
+    /// Leaves changes of documents out from here on: the collection is a copy that the log
+    /// announces otherwise.
+    pub(crate) fn set_silent(&mut self) {
+        self.silent = true;
+    }
+
     /// Records an inserted document and the key it is stored under. `key` is `None` if the stored
     /// bytes are not those that clients see.
     pub(crate) fn insert(&mut self, collection: &Collection, key: Option<Bytes>, doc: RawDoc<'_>) {
-        if !is_private(collection) {
+        if !is_private(collection) && !self.silent {
             self.start(record::INSERT, collection, None, None);
             self.whole_document(key, doc);
         }
@@ -110,7 +118,7 @@ impl Notes {
         new: RawDoc<'_>,
         delta: Option<&[u8]>,
     ) {
-        if is_private(collection) {
+        if is_private(collection) || self.silent {
             return;
         }
         let images = logs_images(collection);
@@ -130,7 +138,7 @@ impl Notes {
 
     /// Records a deleted document.
     pub(crate) fn delete(&mut self, collection: &Collection, old: RawDoc<'_>) {
-        if !is_private(collection) {
+        if !is_private(collection) && !self.silent {
             self.start(record::DELETE, collection, keeps_images(collection).then_some(old), None);
             self.key(old);
         }
@@ -159,13 +167,17 @@ impl Notes {
 
     /// Records an entry without a change.
     pub(crate) fn nothing(&mut self, message: &str) {
+        self.note(&DocBuf::build(|out| {
+            out.str("msg", message);
+        }));
+    }
+
+    /// Records an entry without a change, with any content.
+    pub(crate) fn note(&mut self, content: &DocBuf) {
         let place = self.collection([0; 16], "", "");
         record::write_start(&mut self.bytes, record::NOTHING, place, None, None, None);
         self.count += 1;
-        let doc = DocBuf::build(|out| {
-            out.str("msg", message);
-        });
-        self.bytes.extend_from_slice(doc.bytes());
+        self.bytes.extend_from_slice(content.bytes());
     }
 
     /// Whether nothing was recorded.

@@ -1,17 +1,18 @@
 //! `aggregate`: runs a pipeline over a collection, a view or nothing.
 
 use super::find::{first_batch, new_cursor, write_cursor};
-use super::query::{Constants, Find, mentions_meta, no_score, no_sort, rewrites};
+use super::query::{Constants, Find, mentions_meta, rewrites};
 use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
 use super::stable_api;
 use super::{Command, Context, change_stream, count, find, oplog};
 use crate::access::Authorization;
+use crate::args::Args;
 use crate::catalog::Collection;
 use crate::cursor::Source;
 use crate::exec::ready::Ready;
 use crate::exec::{Examined, Stream};
 use crate::metrics;
-use crate::namespace::is_oplog;
+use crate::namespace::is_made_up;
 use crate::planner::logical::{self, Answer, Asked, PatternAnswers};
 use crate::stages::PipelinePrivileges;
 use crate::stages::pipeline;
@@ -50,7 +51,10 @@ pub(super) static COMMAND: Command = Command {
     ]),
     privilege: Required::Custom(allowed),
     transactions: Transactions::Allowed,
-    stable_api: StableApi::Checked(stable_api::check_pipeline),
+    stable_api: StableApi::Checked(|body| {
+        stable_api::refuse_fields(body, "aggregate", &["explain", "collectionUUID"])?;
+        stable_api::check_pipeline(body)
+    }),
     read_concern: ReadConcerns::Snapshot,
     usage: Kind::Read,
     counts_itself: true,
@@ -64,8 +68,18 @@ pub(super) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     metrics::add(&context.engine.observed.metrics.queries, 1);
     let name = source_name(context)?;
+    match name {
+        Some(name) => super::collection_uuid::check(context, name)?,
+        None if context.args.get("collectionUUID").is_some() => {
+            return Err(Error::new(
+                Code(4_928_901),
+                "collectionUUID is not supported for a collectionless aggregation",
+            ));
+        }
+        None => {}
+    }
     let args = context.args;
-    let pipeline = args.optional_array("pipeline")?.ok_or_else(|| args.missing("pipeline"))?;
+    let pipeline = pipeline_of(&args)?;
     if args.bool("explain")? {
         return super::explain_pipeline::explain(context, "queryPlanner", out);
     }
@@ -101,8 +115,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let cursor = new_cursor(context, Source::Stream(stream), namespace, None, false);
         return first_batch(context, cursor, batch_size, false, out);
     }
-    if name.is_some_and(|name| is_oplog(context.db, name)) {
-        let stream = oplog::open(context, pipeline, false)?;
+    if let Some(name) = name.filter(|name| is_made_up(context.db, name)) {
+        let stream = oplog::open(context, name, pipeline, false)?;
         let cursor = new_cursor(context, Source::Stream(stream), namespace, None, false);
         return first_batch(context, cursor, batch_size, false, out);
     }
@@ -113,8 +127,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
     let mut rewriting = rewrites(context, &constants, &scope, hint)?;
     let resolved = rewritten(resolved, rewriting.as_mut(), &mut stage_context)?;
+    stage_context.source = resolved.name.as_deref();
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
-    check_metadata(resolved.pipeline.as_doc())?;
+    crate::planner::request::check_metadata(resolved.pipeline.as_doc())?;
     if matches!(parsed.last().map(|stage| stage.role()), Some(Role::Output(_))) {
         return run_output(context, &resolved, &parsed, &scope, &namespace, out);
     }
@@ -130,6 +145,18 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let mut cursor = new_cursor(context, source, namespace, resolved.collection, false);
     cursor.snapshot = Some(scope.snapshot.seqno());
     first_batch(context, cursor, batch_size, false, out)
+}
+
+/// The pipeline of a command; null is none.
+///
+/// # Errors
+/// When it is missing or not an array.
+pub(super) fn pipeline_of<'a>(args: &Args<'a>) -> Result<RawDoc<'a>> {
+    match args.doc.get("pipeline") {
+        Some(Val::Array(stages)) => Ok(stages),
+        Some(other) => Err(args.wrong_type("pipeline", other, "array")),
+        None => Err(args.missing("pipeline")),
+    }
 }
 
 /// Rewrites the pipeline to read from patterns. A pipeline that does not compile fails unchanged.
@@ -150,36 +177,11 @@ pub(super) fn rewritten(
             context.rewritten = true;
             let mut fired = resolved.fired;
             fired.add(rule);
-            Ok(Resolved { collection: other.collection, pipeline: other.stages, fired })
+            let name = other.collection.as_ref().map(|other| other.name.to_string());
+            Ok(Resolved { collection: other.collection, name, pipeline: other.stages, fired })
         }
         _ => Ok(resolved),
     }
-}
-
-/// Refuses `$meta` where no stage provides the metadata.
-pub(super) fn check_metadata(pipeline: RawDoc<'_>) -> Result<()> {
-    let keywords = ["textScore", "geoNearDistance", "geoNearPoint", "sortKey"];
-    if !mentions_meta(pipeline, &keywords, 0) {
-        return Ok(());
-    }
-    // The stage that provides it may also be in an inner pipeline.
-    let has = |name: &[u8]| pipeline.bytes().windows(name.len()).any(|bytes| bytes == name);
-    let asks = |keyword: &str| mentions_meta(pipeline, &[keyword], 0);
-    if asks("textScore") && !has(b"$text\0") {
-        return Err(no_score());
-    }
-    if asks("sortKey") && !has(b"$sort\0") {
-        return Err(no_sort());
-    }
-    for (keyword, what) in [("geoNearDistance", "distance"), ("geoNearPoint", "point")] {
-        if asks(keyword) && !has(b"$geoNear\0") {
-            return Err(Error::new(
-                Code(40218),
-                format!("query requires $geoNear {what} metadata, but it is not available"),
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Records whether the command may spill to disk (`allowDiskUse`).
@@ -212,6 +214,7 @@ pub(super) fn source_name<'a>(context: &Context<'a>) -> Result<Option<&'a str>> 
     match context.args.doc.get("aggregate") {
         Some(Val::String(_)) => context.collection_name().map(Some),
         Some(value) if value.as_f64() == Some(1.0) => Ok(None),
+        Some(other @ Val::Binary(..)) => Err(context.args.wrong_type("aggregate", other, "string")),
         _ => Err(Error::new(
             Code::FAILED_TO_PARSE,
             "Invalid command format: the 'aggregate' field must specify a collection name or 1",
@@ -227,11 +230,13 @@ fn batch_size(cursor: RawDoc<'_>) -> Result<Option<u64>> {
 
 /// Returns the newest catalog and snapshot, from which the stages of a pipeline read.
 pub(super) fn scope(context: &Context<'_>) -> Arc<Scope> {
-    Arc::new(context.engine.data.view(context.op))
+    let mut view = context.engine.data.view(context.op);
+    view.data = Some(Arc::downgrade(&context.engine.data));
+    Arc::new(view)
 }
 
 /// Opens the stream of a pipeline.
-fn open(
+pub(super) fn open(
     context: &Context<'_>,
     resolved: &Resolved,
     parsed: &[Box<dyn Stage>],
@@ -240,11 +245,8 @@ fn open(
 ) -> Result<Box<dyn Stream>> {
     let collection = resolved.collection.as_ref();
     let wanted = meta_request(resolved.pipeline.as_doc());
-    let (stream, plan) =
-        pipeline::open_with_metadata(parsed, collection, &scope.snapshot, hint, wanted)?;
-    if let Some(plan) = plan {
-        plan.access.note_in(context.op);
-    }
+    let (snapshot, op) = (&scope.snapshot, Some(context.op));
+    let (stream, _) = pipeline::open_with_metadata(parsed, collection, snapshot, hint, wanted, op)?;
     Ok(stream)
 }
 
@@ -274,7 +276,7 @@ fn run_output(
 }
 
 /// Writes documents by the last stage of a pipeline; the reply is an empty cursor.
-fn write_output(
+pub(super) fn write_output(
     context: &mut Context<'_>,
     last: &dyn Stage,
     mut stream: Box<dyn Stream>,
@@ -362,7 +364,8 @@ pub(super) fn open_pipeline(
     let constants = Constants::new(context)?;
     let scope = scope(context);
     let resolved = resolve(&scope, context.db, Some(name), pipeline)?;
-    let stage_context = StageContext::new(constants.context(), &scope, context.db);
+    let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
+    stage_context.source = resolved.name.as_deref();
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
     open(context, &resolved, &parsed, &scope, None)
 }
@@ -421,7 +424,8 @@ pub(super) fn run_find_on_view(
     let constants = Constants::new(context)?;
     let scope = scope(context);
     let resolved = resolve(&scope, context.db, Some(&view.name), RawDoc::new(&pipeline))?;
-    let stage_context = StageContext::new(constants.context(), &scope, context.db);
+    let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
+    stage_context.source = resolved.name.as_deref();
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
     let stream = open(context, &resolved, &parsed, &scope, find.hint)?;
     let namespace = view.namespace();

@@ -19,9 +19,15 @@ pub(super) static COMMAND: Command = Command {
 /// The version of MongoDB whose behaviour this server emulates.
 pub(super) const MONGODB_VERSION: &str = "8.0.0";
 
+/// Its first two numbers, which say what features there are.
+pub(super) const FEATURE_VERSION: &str = "8.0";
+
+/// What stands for the revision of the source.
+pub(super) const GIT_VERSION: &str = concat!("motif-", env!("CARGO_PKG_VERSION"));
+
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.str("version", MONGODB_VERSION);
-    out.str("gitVersion", concat!("motif-", env!("CARGO_PKG_VERSION")));
+    out.str("gitVersion", GIT_VERSION);
     out.array("modules", |_| {});
     out.str("sysInfo", "deprecated");
     out.array("versionArray", |numbers| {
@@ -35,6 +41,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.bool("debug", cfg!(debug_assertions));
     out.i32("maxBsonObjectSize", limits::DOCUMENT_BYTES_MAX as i32);
     out.array("storageEngines", |names| names.push(Val::String("motif")));
+    out.str("motifVersion", crate::VERSION);
     out.doc("motif", |out| {
         out.str("version", env!("CARGO_PKG_VERSION"));
         out.bool("testCommands", context.engine.data.options.test_commands);

@@ -5,7 +5,7 @@
 
 use super::find::{first_batch, new_cursor};
 use super::insert::Insert;
-use super::query::{Constants, writable};
+use super::query::{Constants, KEEP_TIMESTAMPS, writable};
 use super::row::{Required, StableApi, Transactions};
 use super::statements::{Statements, fails_command, statement_id};
 use super::{Command, Context, delete, insert, update};
@@ -28,6 +28,7 @@ pub(super) static COMMAND: Command = Command {
         "nsInfo",
         "ordered",
         "bypassDocumentValidation",
+        "bypassEmptyTsReplacement",
         "bypassPatterns",
         "errorsOnly",
         "let",
@@ -80,6 +81,7 @@ struct Totals {
 struct Manner {
     ordered: bool,
     bypass: bool,
+    keeps_empty_timestamps: bool,
     errors_only: bool,
     statement_ids: Vec<i32>,
 }
@@ -92,11 +94,12 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     let mut retryable = Retryable::of(args.doc, context.session)?;
     let concern = context.write_concern()?;
-    let constants = Constants::new(context)?;
+    let constants = Constants::of_writes(context)?;
     let entries = read(context, retryable.is_some())?;
     let manner = Manner {
         ordered: args.bool_or_true("ordered")?,
         bypass: args.bool("bypassDocumentValidation")?,
+        keeps_empty_timestamps: args.bool(KEEP_TIMESTAMPS)?,
         errors_only: args.bool("errorsOnly")?,
         statement_ids: statement_ids(args.doc, entries.len())?,
     };
@@ -397,6 +400,7 @@ fn insert_many(
         retryable,
         first_statement,
     );
+    job.keeps_empty_timestamps = manner.keeps_empty_timestamps;
     // Errors of the whole collection (a view, a bad name) fail every operation on it.
     let done = writable(&context.catalog(), context.db, first.collection)
         .and_then(|_| job.commit(context, 0, &documents));

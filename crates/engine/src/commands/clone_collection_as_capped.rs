@@ -6,7 +6,7 @@ use super::{Command, Context};
 use crate::access::Authorization;
 use crate::catalog::change;
 use crate::namespace;
-use crate::stages::out::remove;
+use crate::records::temporary::remove;
 use ::access::Action;
 use value::{Code, Error, Result, Val, Writer};
 
@@ -42,7 +42,7 @@ fn clone(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         change::create(&engine.data.ids, catalog, batch, context.db, to, options(&source, size))
     })?;
-    let copied = copy(engine, context.op, &source, &engine.data.store.snapshot(), &made);
+    let copied = copy(engine, context.op, &source, &engine.data.store.snapshot(), &made, false);
     if copied.is_err() {
         // Return the first error, even if removing the copy fails too.
         let _ = remove(&engine.data, &made);

@@ -1,9 +1,11 @@
 //! `collMod`: changes the options of a collection, a view or an index.
 
-use super::create::{check_pipeline, check_view, choice, read_images, rounded_size, write_images};
+use super::create::{
+    SIZE_MAX, check_pipeline, check_validated, choice, read_images, rounded_size, write_images,
+};
 use super::row::{Required, StableApi};
 use super::stable_api;
-use super::{Command, Context, create};
+use super::{Command, Context, create, view_graph};
 use crate::access::Authorization;
 use crate::args::Args;
 use crate::catalog::{Collection, Index, change, persist};
@@ -15,6 +17,7 @@ use crate::index_keys::doc_text;
 use crate::operation::Operation;
 use crate::validation::{self, Validator};
 use ::access::Action;
+use query::Javascript;
 use std::ops::Bound;
 use std::sync::Arc;
 use store::{Direction, Snapshot, Space};
@@ -37,10 +40,13 @@ pub(super) static COMMAND: Command = Command {
         "timeseries",
         "changeStreamPreAndPostImages",
         "dryRun",
-        "recordPreImages",
+        "collectionUUID",
     ]),
     privilege: Required::Custom(allowed),
-    stable_api: StableApi::Checked(stable_api::check_pipeline),
+    stable_api: StableApi::Checked(|body| {
+        stable_api::refuse_fields(body, "collMod", &["collectionUUID"])?;
+        stable_api::check_pipeline(body)
+    }),
     run,
     ..Command::BASE
 };
@@ -50,6 +56,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     let (args, db) = (context.args, context.db);
     refuse_unavailable(&args)?;
+    super::collection_uuid::check(context, name)?;
     context
         .engine
         .data
@@ -64,7 +71,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let fields = DocBuf::build(|out| {
         for (name, value) in args.doc.iter().skip(1) {
-            if COMMAND.fields.is_some_and(|fields| fields.contains(&name)) {
+            if name != "collectionUUID"
+                && COMMAND.fields.is_some_and(|fields| fields.contains(&name))
+            {
                 out.raw(name, value);
             }
         }
@@ -76,13 +85,13 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         };
         let options = match collection.view() {
             Some(_) => {
-                let options = view_options(&args, &collection)?;
+                let options = view_options(&args, &collection, context.javascript())?;
                 if let Some(on) = options.as_doc().get("viewOn").and_then(Val::as_str) {
-                    check_view(catalog, db, name, on, collection.options.as_doc())?;
+                    view_graph::check(catalog, db, name, on, options.as_doc())?;
                 }
                 options
             }
-            None => collection_options(&args, &collection)?,
+            None => collection_options(&args, &collection, context.javascript())?,
         };
         let index = match args.optional_doc("index")? {
             Some(index) => {
@@ -124,7 +133,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 }
 
 fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
-    for name in ["timeseries", "recordPreImages"] {
+    for name in ["timeseries"] {
         if args.get(name).is_some() {
             return Err(invalid(format!("the option '{name}' is not available in this version")));
         }
@@ -132,7 +141,11 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
     Ok(())
 }
 
-fn view_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf> {
+fn view_options(
+    args: &Args<'_>,
+    collection: &Collection,
+    javascript: Javascript,
+) -> Result<DocBuf> {
     let fields =
         ["index", "validator", "validationLevel", "validationAction", "cappedSize", "cappedMax"];
     for name in fields {
@@ -147,7 +160,7 @@ fn view_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf> {
         crate::namespace::check_collection(&collection.db, on)?;
     }
     if let Some(pipeline) = pipeline {
-        check_pipeline(pipeline)?;
+        check_pipeline(pipeline, javascript)?;
     }
     Ok(DocBuf::build(|out| {
         out.append("viewOn", on.map(Val::String).or(old.get("viewOn")).unwrap_or(Val::Missing));
@@ -159,7 +172,11 @@ fn view_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf> {
     }))
 }
 
-fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf> {
+fn collection_options(
+    args: &Args<'_>,
+    collection: &Collection,
+    javascript: Javascript,
+) -> Result<DocBuf> {
     for name in ["pipeline", "viewOn"] {
         if args.get(name).is_some() {
             return Err(invalid(format!("option only supported on a view: {name}")));
@@ -171,17 +188,25 @@ fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf
     if !capped && (size.is_some() || max.is_some()) {
         return Err(invalid("Collection must be capped."));
     }
-    if let Some(size) = size.filter(|size| *size < 1) {
-        return Err(Error::new(
-            Code(51024),
-            format!("BSON field 'cappedSize' value must be >= 1, actual value '{size}'"),
-        ));
+    for (name, value, most) in
+        [("cappedSize", size, SIZE_MAX), ("cappedMax", max, i64::from(i32::MAX))]
+    {
+        let least = if name == "cappedSize" { 1 } else { i64::MIN };
+        if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+            return Err(Error::new(
+                Code(51024),
+                format!(
+                    "BSON field '{name}' value must be between 1 and {most}, actual value '{value}'"
+                ),
+            ));
+        }
     }
     let expire = expire_of(args, collection)?;
     let validator = args.optional_doc("validator")?;
     let images = read_images(args)?;
     if let Some(validator) = validator {
-        validation::compile(validator)?;
+        check_validated(&collection.db)?;
+        validation::check(validator, javascript)?;
     }
     let level = choice(args, "validationLevel", &["off", "strict", "moderate"])?;
     let action = choice(args, "validationAction", &["error", "warn"])?;
@@ -289,6 +314,9 @@ fn alter_index(
             Code(6011800),
             "The 'hidden' option is not supported for a clusteredIndex",
         ));
+    }
+    if hidden.is_some() && collection.name.starts_with("system.") {
+        return Err(Error::bad_value("can't hide index on system collection"));
     }
     if hidden.is_some() && index.is_id() {
         return Err(Error::bad_value("can't hide _id index"));

@@ -5,7 +5,7 @@ use super::{Command, Context, query};
 use crate::namespace::is_oplog;
 use crate::stages::sizes;
 use ::access::Action;
-use value::{Result, Writer};
+use value::{Code, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "collStats",
@@ -13,6 +13,7 @@ pub(super) static COMMAND: Command = Command {
     help: "Returns the sizes of a collection and its indexes.",
     fields: None,
     privilege: Required::Collection(&[Action::CollStats]),
+    mistyped_name: Code::INVALID_NAMESPACE,
     run,
     ..Command::BASE
 };

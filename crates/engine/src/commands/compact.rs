@@ -4,7 +4,6 @@
 
 use super::row::Required;
 use super::{Command, Context};
-use crate::store_failed;
 use ::access::Action;
 use store::Space;
 use value::{Code, Error, Result, Writer};
@@ -14,6 +13,7 @@ pub(super) static COMMAND: Command = Command {
     help: "Frees the space of deleted documents at once.",
     fields: Some(&["compact", "force", "dryRun", "freeSpaceTargetMB"]),
     privilege: Required::Collection(&[Action::Compact]),
+    mistyped_name: Code::INVALID_NAMESPACE,
     run: compact,
     ..Command::BASE
 };
@@ -32,10 +32,9 @@ fn compact(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             Err(Error::new(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "can't compact a view"))
         }
         Some(_) => {
-            let store = &context.engine.data.store;
             let mut freed = 0;
             for space in [Space::Documents, Space::Indexes] {
-                freed += store.compact(space).map_err(store_failed)?;
+                freed += context.engine.data.compact(space)?;
             }
             out.i64("bytesFreed", i64::try_from(freed).unwrap_or(i64::MAX));
             Ok(())

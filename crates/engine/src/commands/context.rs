@@ -7,6 +7,7 @@ use crate::client::Client;
 use crate::operation::Operation;
 use crate::request::{Flow, Request};
 use crate::shared::Inner;
+use query::Javascript;
 use std::sync::Arc;
 use value::{Code, Error, Result, Val};
 
@@ -43,14 +44,21 @@ impl<'a> Context<'a> {
         let (field, value) =
             self.args.doc.first().unwrap_or(("", value::RawVal { kind: 0x0A, bytes: &[] }));
         let Val::String(name) = value.get() else {
+            let code = super::find(self.name).map_or(Code::BAD_VALUE, |row| row.mistyped_name);
             return Err(Error::new(
-                Code::BAD_VALUE,
+                code,
                 format!("collection name has invalid type {}", value.kind().name()),
             )
             .context(if field.is_empty() { "empty command: " } else { "" }));
         };
         crate::namespace::check_collection(self.db, name)?;
         Ok(name)
+    }
+
+    /// Where clients may use JavaScript.
+    #[must_use]
+    pub fn javascript(&self) -> Javascript {
+        if self.engine.data.options.javascript { Javascript::Everywhere } else { Javascript::Off }
     }
 
     /// The catalog that the command reads: its transaction's, or the newest.

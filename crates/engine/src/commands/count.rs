@@ -7,8 +7,7 @@ use super::{Command, Context, aggregate, oplog};
 use crate::catalog::Collection;
 use crate::exec::scan::Scan;
 use crate::exec::{self, Examined, Stream};
-use crate::metrics;
-use crate::namespace::is_oplog;
+use crate::namespace::is_made_up;
 use crate::planner::{Access, Plan};
 use ::access::Action;
 use query::interrupt;
@@ -23,6 +22,7 @@ pub(super) static COMMAND: Command = Command {
     name: "count",
     help: "Counts documents of a collection or view that match a filter.",
     fields: Some(&["count", "query", "limit", "skip", "hint", "collation", "fields", "rewrite"]),
+    by_uuid: true,
     privilege: Required::Collection(&[Action::Find]),
     transactions: Transactions::RefusedBecause(
         "Cannot run 'count' in a multi-document transaction. Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative.",
@@ -32,6 +32,8 @@ pub(super) static COMMAND: Command = Command {
     usage: Kind::Read,
     reads: Reads::Collection,
     explain: Explain::Query(explained_count),
+    mistyped_name: Code::INVALID_NAMESPACE,
+    refuses_write_concern: true,
     run: count,
     ..Command::BASE
 };
@@ -55,8 +57,8 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let find = Find { filter: query, hint, counts: true, ..Find::default() };
     let view = context.engine.data.view(context.op);
     let total = match view.catalog.get(context.db, name) {
-        None if is_oplog(context.db, name) => {
-            oplog::count(context, query.unwrap_or(RawDoc::empty()))?
+        None if is_made_up(context.db, name) => {
+            oplog::count(context, name, query.unwrap_or(RawDoc::empty()))?
         }
         None => {
             find.check(&constants)?;
@@ -99,30 +101,27 @@ pub(super) fn matching(
 ) -> Result<u64> {
     let engine = context.engine;
     if find.counts_from_counters(context, collection).is_some() {
+        context.op.note_plan(|plan| plan.add("RECORD_STORE_FAST_COUNT", None));
         return Ok(collection.counters.documents());
     }
     let snapshot = engine.data.view(context.op).snapshot;
-    let mut opened = find.open(constants, collection, &snapshot)?;
-    opened.plan.access.note_in(context.op);
+    let mut opened = find.open(constants, collection, &snapshot, context.op)?;
     if opened.counts_entries {
         let scan = Scan::new(snapshot, collection.clone(), &opened.plan.access);
         let (count, examined) = scan.count_entries(most, context.op)?;
-        metrics::add(&engine.observed.metrics.keys_examined, examined.keys);
         context.op.add_cost(examined, 0);
         return Ok(count);
     }
-    let mut count = 0;
+    let (mut count, mut parts) = (0, Vec::new());
     if most.is_none() {
-        opened.stream.for_each(context.op, &mut |_| {
-            count += 1;
-            Ok(())
-        })?;
+        count = exec::count::count(&mut opened.stream, &mut parts, context.op)?;
     }
     while most.is_some_and(|most| count < most) && opened.stream.next(context.op)?.is_some() {
         count += 1;
     }
     let mut examined = Examined::default();
     opened.stream.examined(&mut examined);
+    parts.iter().for_each(|part| part.examined(&mut examined));
     context.op.add_cost(examined, 0);
     Ok(count)
 }
@@ -139,7 +138,6 @@ pub(super) fn distinct_scan(
     let Access::Index(candidate) = &plan.access else {
         return Err(Error::internal("distinct values are read from an index"));
     };
-    candidate.index.uses.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     Ok(Box::new(exec::distinct::DistinctScan::new(snapshot.clone(), candidate, column)))
 }
 
@@ -149,9 +147,10 @@ const STEPS_OF_VALUE: usize = 8;
 pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let key = context.args.string("key")?;
-    if key.is_empty() {
-        return Err(Error::new(Code(40352), "FieldPath cannot be constructed with empty string"));
+    if key.contains('\0') {
+        return Err(Error::new(Code(31032), "Key field cannot contain an embedded null byte"));
     }
+    query::check_field_path(key)?;
     let path = Path::new(key);
     let constants = Constants::new(context)?;
     let find = Find {
@@ -160,7 +159,6 @@ pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Resul
         values: Some(key),
         ..Find::default()
     };
-    metrics::add(&context.engine.observed.metrics.queries, 1);
     let view = context.engine.data.view(context.op);
     view.catalog.check(context.db, name)?;
     let mut stream: Box<dyn Stream> = match view.catalog.get(context.db, name) {
@@ -180,8 +178,7 @@ pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Resul
             let snapshot = view.snapshot.clone();
             let seen = view.seen(collection)?;
             let collection = seen.as_ref().unwrap_or(collection);
-            let opened = find.open(&constants, collection, &snapshot)?;
-            opened.plan.access.note_in(context.op);
+            let opened = find.open(&constants, collection, &snapshot, context.op)?;
             match opened.column {
                 Some(column) => distinct_scan(&opened.plan, column, &snapshot)?,
                 None => Box::new(opened.stream),
@@ -212,6 +209,9 @@ pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Resul
             return Err(Error::new(Code(17217), "distinct too big, 16mb cap"));
         }
     }
+    let mut examined = Examined::default();
+    stream.examined(&mut examined);
+    context.op.add_cost(examined, 0);
     out.array("values", |list| values.values().for_each(|value| list.push_raw(value.raw())));
     if let Some(time) = context.op.read_time() {
         out.append("atClusterTime", Val::Timestamp(time));
@@ -227,5 +227,5 @@ fn explained_count<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     let limit = args.optional_i64("limit")?.map(i64::unsigned_abs).filter(|n| *n > 0);
     let hint = args.hint()?;
     let find = Find { filter, skip, limit, hint, counts: true, ..Find::default() };
-    Ok(Query { find, purpose: Purpose::Count })
+    Ok(Query { find, purpose: Purpose::Count, ..Query::default() })
 }

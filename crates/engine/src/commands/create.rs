@@ -2,17 +2,18 @@
 
 use super::patterns;
 use super::row::{Required, StableApi, Transactions};
-use super::stable_api;
-use super::{Command, Context};
+use super::{Command, Context, in_transaction, stable_api, view_graph};
 use crate::access::Authorization;
 use crate::args::Args;
-use crate::catalog::{Catalog, Collection, change};
+use crate::catalog::{Collection, change};
+use crate::index::options::is_own_engine;
 use crate::namespace;
 use crate::records::create_collection::create_within;
 use crate::stages::PipelinePrivileges;
 use crate::upkeep::declare::Occasion;
 use ::access::Action;
 use ::access::Actions;
+use query::Javascript;
 use std::sync::Arc;
 use value::collation::CollationSource;
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -46,14 +47,26 @@ pub(super) static COMMAND: Command = Command {
         "patterns",
     ]),
     privilege: Required::Custom(allowed),
-    transactions: Transactions::Allowed,
-    stable_api: StableApi::Checked(stable_api::check_pipeline),
+    transactions: Transactions::AllowedForUsers,
+    stable_api: StableApi::Checked(check_stable_options),
     run,
     ..Command::BASE
 };
 
-/// The maximum depth of views on views.
-const VIEW_DEPTH_MAX: usize = 20;
+/// Options that are not in version 1 of the stable API.
+static UNSTABLE_OPTIONS: &[&str] =
+    &["size", "max", "autoIndexId", "idIndex", "storageEngine", "indexOptionDefaults"];
+
+fn check_stable_options(body: RawDoc<'_>) -> Result<()> {
+    if body.get("capped").is_some_and(Val::truthy) {
+        stable_api::refuse_fields(body, "create", &["capped"])?;
+    }
+    stable_api::refuse_fields(body, "create", UNSTABLE_OPTIONS)?;
+    stable_api::check_pipeline(body)
+}
+
+/// The largest size of a capped collection, in bytes.
+pub(super) const SIZE_MAX: i64 = 1 << 50;
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if let Some((_, name)) = context.args.doc.first()
@@ -66,9 +79,16 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     let db = context.db;
     namespace::check_new_collection(db, name)?;
-    let options = read_options(&context.args, db)?;
+    if context.args.get("viewOn").is_some() && name.starts_with("system.") {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            format!("Cannot create a view called '{name}': invalid collection name"),
+        ));
+    }
+    let options = read_options(&context.args, db, context.javascript())?;
     let declarations = super::patterns::declarations(&context.args)?;
     if context.op.is_in_transaction() {
+        in_transaction::refuse_snapshot(&context.args)?;
         if declarations.is_some() {
             return Err(Error::new(
                 Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
@@ -76,13 +96,16 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             ));
         }
         let view = options.as_doc().find("viewOn").is_some();
-        return context.op.with_transaction(|txn| match txn.catalog.get(db, name) {
-            Some(existing) => Err(already_exists(existing)),
-            None if view => Err(Error::new(
-                Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-                format!("Cannot create a view in a multi-document transaction: {db}.{name}"),
-            )),
-            None => create_within(&context.engine.data, txn, db, name, options).map(|_| ()),
+        let newest = context.engine.data.collection(db, name);
+        return context.op.with_transaction(|txn| {
+            match txn.catalog.get(db, name).or(newest.as_ref()) {
+                Some(existing) => Err(already_exists(existing)),
+                None if view => Err(Error::new(
+                    Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                    format!("Cannot create a view in a multi-document transaction: {db}.{name}"),
+                )),
+                None => create_within(&context.engine.data, txn, db, name, options).map(|_| ()),
+            }
         });
     }
     context.engine.data.change_catalog(|catalog, batch| {
@@ -93,7 +116,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             return Err(already_exists(existing));
         }
         if let Some(on) = options.as_doc().get("viewOn").and_then(Val::as_str) {
-            check_view(catalog, db, name, on, options.as_doc())?;
+            view_graph::check(catalog, db, name, on, options.as_doc())?;
         }
         change::create(&context.engine.data.ids, catalog, batch, db, name, options)?;
         Ok(())
@@ -115,13 +138,13 @@ fn already_exists(existing: &Collection) -> Error {
 }
 
 /// Checks the options and converts them to the form that `listCollections` shows.
-fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
+fn read_options(args: &Args<'_>, db: &str, javascript: Javascript) -> Result<DocBuf> {
     refuse_unavailable(args)?;
     if args.optional_string("viewOn")?.is_some() || args.get("pipeline").is_some() {
-        return view_options(args, db);
+        return view_options(args, db, javascript);
     }
     let capped = args.bool("capped")?;
-    let size = positive(args, "size")?;
+    let size = positive(args, "size", SIZE_MAX)?;
     let max = args.optional_i64("max")?;
     if capped && size.is_none() {
         return Err(invalid("the 'size' field is required when 'capped' is true"));
@@ -139,7 +162,8 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
     let validator = args.optional_doc("validator")?;
     let images = read_images(args)?;
     if let Some(validator) = validator {
-        crate::validation::compile(validator)?;
+        check_validated(db)?;
+        crate::validation::check(validator, javascript)?;
     }
     let collation = read_collation(args)?;
     let level = choice(args, "validationLevel", &["off", "strict", "moderate"])?;
@@ -160,6 +184,13 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
         if let Some(seconds) = expire {
             out.i64("expireAfterSeconds", i64::try_from(seconds).unwrap_or(i64::MAX));
         }
+        for name in ["storageEngine", "indexOptionDefaults"] {
+            if let Some(options) =
+                args.get(name).and_then(Val::as_doc).filter(|doc| !doc.is_empty())
+            {
+                out.append(name, Val::Document(options));
+            }
+        }
         if let Some(validator) = validator.filter(|doc| !doc.is_empty()) {
             out.append("validator", Val::Document(validator));
         }
@@ -176,6 +207,19 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
             write_images(out);
         }
     }))
+}
+
+/// Refuses a validator in a database of the server.
+///
+/// # Errors
+/// InvalidOptions.
+pub(super) fn check_validated(db: &str) -> Result<()> {
+    if matches!(db, "admin" | "local" | "config") {
+        return Err(invalid(&format!(
+            "Document validators are not allowed on collections in the {db} database"
+        )));
+    }
+    Ok(())
 }
 
 /// Reads whether change streams need images of changed documents.
@@ -243,22 +287,50 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
     if args.get("autoIndexId").is_some() && !args.bool("autoIndexId")? {
         return Err(Error::new(Code(50001), "autoIndexId:false is not allowed"));
     }
-    if let Some(engines) = args.optional_doc("storageEngine")?
-        && let Some((engine, _)) = engines.iter().find(|(name, _)| *name != "wiredTiger")
-    {
-        return Err(invalid(&format!(
-            "{engine} is not a registered storage engine for this server"
-        )));
+    // Options of storage engines are kept and have no effect.
+    if let Some(engines) = args.optional_doc("storageEngine")? {
+        check_engines(engines)?;
     }
-    for name in ["indexOptionDefaults", "idIndex"] {
-        // Options of another storage engine, or ones that always hold here.
-        args.optional_doc(name)?;
+    if let Some(defaults) = args.optional_doc("indexOptionDefaults")? {
+        let defaults = Args::new("create.indexOptionDefaults", defaults);
+        defaults.check_fields(&["storageEngine"], false)?;
+        check_engines(defaults.optional_doc("storageEngine")?.unwrap_or(RawDoc::empty()))?;
     }
-    if let Some(id_index) = args.optional_doc("idIndex")? {
-        let spec = crate::index::spec::parse(id_index, false)?;
-        if !spec.is_id() {
-            return Err(Error::bad_value("The field 'key' for an _id index must be {_id: 1}"));
+    match args.optional_doc("idIndex")? {
+        Some(_) if args.get("viewOn").is_some() => {
+            Err(invalid("'idIndex' is not allowed with 'viewOn'"))
         }
+        Some(id_index) => check_id_index(args, id_index),
+        None => Ok(()),
+    }
+}
+
+/// Checks options of storage engines.
+fn check_engines(engines: RawDoc<'_>) -> Result<()> {
+    for (engine, options) in engines {
+        if options.as_doc().is_none() {
+            return Err(Error::bad_value(format!("'storageEngine.{engine}' must be a document")));
+        }
+        if !is_own_engine(engine) {
+            return Err(invalid(&format!(
+                "{engine} is not a registered storage engine for this server"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an `_id` index with another key or collation than it will have.
+fn check_id_index(args: &Args<'_>, id_index: RawDoc<'_>) -> Result<()> {
+    let spec = crate::index::spec::parse(id_index, false)?;
+    if !spec.is_id() {
+        return Err(Error::bad_value("The field 'key' for an _id index must be {_id: 1}"));
+    }
+    let Some(collation) = id_index.get("collation").and_then(Val::as_doc) else { return Ok(()) };
+    if Collation::parse(collation, CollationSource::Create)? != read_collation(args)? {
+        return Err(Error::bad_value(
+            "The _id index must have the same collation as the collection",
+        ));
     }
     Ok(())
 }
@@ -307,13 +379,13 @@ fn clustered_index(args: &Args<'_>) -> Result<Option<DocBuf>> {
     })))
 }
 
-fn view_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
+fn view_options(args: &Args<'_>, db: &str, javascript: Javascript) -> Result<DocBuf> {
     let Some(on) = args.optional_string("viewOn")? else {
         return Err(invalid("'pipeline' requires 'viewOn' to also be specified"));
     };
     namespace::check_collection(db, on)?;
     let pipeline = args.optional_array("pipeline")?.unwrap_or(RawDoc::empty());
-    check_pipeline(pipeline)?;
+    check_pipeline(pipeline, javascript)?;
     let collation = read_collation(args)?;
     Ok(DocBuf::build(|out| {
         out.str("viewOn", on);
@@ -328,7 +400,7 @@ fn view_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
 ///
 /// # Errors
 /// Errors of stages that do not compile; OptionNotSupportedOnView for stages that write.
-pub(super) fn check_pipeline(pipeline: RawDoc<'_>) -> Result<()> {
+pub(super) fn check_pipeline(pipeline: RawDoc<'_>, javascript: Javascript) -> Result<()> {
     for (_, stage) in pipeline {
         let Some(stage) = stage.as_doc() else {
             return Err(Error::type_mismatch(
@@ -348,45 +420,7 @@ pub(super) fn check_pipeline(pipeline: RawDoc<'_>) -> Result<()> {
             ));
         }
     }
-    crate::stages::check(pipeline)
-}
-
-/// Refuses a view that depends on itself, on too many others or on one of another collation.
-///
-/// # Errors
-/// GraphContainsCycle, ViewDepthLimitExceeded, OptionNotSupportedOnView.
-pub(super) fn check_view(
-    catalog: &Catalog,
-    db: &str,
-    name: &str,
-    on: &str,
-    options: RawDoc<'_>,
-) -> Result<()> {
-    let collation = crate::catalog::persist::collation_of(options)?;
-    let mut trail = format!("{db}.{name}");
-    let mut below = on;
-    for _ in 0..VIEW_DEPTH_MAX {
-        trail.push_str(&format!(" => {db}.{below}"));
-        if below == name {
-            return Err(Error::new(
-                Code::GRAPH_CONTAINS_CYCLE,
-                format!("View cycle detected: {trail}"),
-            ));
-        }
-        let Some(collection) = catalog.get(db, below) else { return Ok(()) };
-        let Some(view) = collection.view() else { return Ok(()) };
-        if collection.collation != collation {
-            return Err(Error::new(
-                Code::OPTION_NOT_SUPPORTED_ON_VIEW,
-                format!("View {db}.{name} has conflicting collation with view {db}.{below}"),
-            ));
-        }
-        below = &view.on;
-    }
-    Err(Error::new(
-        Code::VIEW_DEPTH_LIMIT_EXCEEDED,
-        format!("View depth limit exceeded; maximum depth is {VIEW_DEPTH_MAX}"),
-    ))
+    crate::stages::check(pipeline, javascript)
 }
 
 /// Reads a field that takes one of a few words.
@@ -404,8 +438,12 @@ pub(super) fn choice<'a>(args: &Args<'a>, name: &str, words: &[&str]) -> Result<
     )))
 }
 
-fn positive(args: &Args<'_>, name: &str) -> Result<Option<i64>> {
+fn positive(args: &Args<'_>, name: &str, most: i64) -> Result<Option<i64>> {
     match args.optional_i64(name)? {
+        Some(n) if n > most => Err(Error::new(
+            Code(51024),
+            format!("BSON field '{name}' value must be <= {most}, actual value '{n}'"),
+        )),
         Some(n) if n < 1 => Err(Error::new(
             Code(51024),
             format!("BSON field '{name}' value must be >= 1, actual value '{n}'"),

@@ -3,6 +3,7 @@
 use super::row::{Required, StableApi, Transactions};
 use super::{Command, Context, stable_api};
 use crate::index::{build, spec};
+use crate::namespace;
 use ::access::Action;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
@@ -17,6 +18,7 @@ pub(super) static COMMAND: Command = Command {
         "v",
         "returnOnStart",
         "isTimeseriesNamespace",
+        "collectionUUID",
     ]),
     privilege: Required::Collection(&[Action::CreateIndex]),
     transactions: Transactions::Allowed,
@@ -27,6 +29,7 @@ pub(super) static COMMAND: Command = Command {
 
 /// Text indexes are not in version 1 of the stable API.
 fn check_stable_indexes(body: RawDoc<'_>) -> Result<()> {
+    stable_api::refuse_fields(body, "createIndexes", &["collectionUUID"])?;
     for (_, index) in body.get("indexes").and_then(Val::as_array).unwrap_or(RawDoc::empty()) {
         let key = index.as_doc().and_then(|index| index.get("key")).and_then(Val::as_doc);
         if key.is_some_and(|key| key.iter().any(|(_, kind)| kind.get().as_str() == Some("text"))) {
@@ -39,6 +42,9 @@ fn check_stable_indexes(body: RawDoc<'_>) -> Result<()> {
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let args = &context.args;
+    if context.op.is_in_transaction() {
+        super::in_transaction::refuse_snapshot(args)?;
+    }
     let ignore_unknown = args.bool("ignoreUnknownIndexOptions")?;
     let concern = context.write_concern()?;
     let list = args.optional_array("indexes")?.ok_or_else(|| args.missing("indexes"))?;
@@ -56,9 +62,36 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let quorum = args.get("commitQuorum").unwrap_or(Val::String("votingMembers"));
     check_quorum(quorum)?;
+    super::query::writable(&context.catalog(), context.db, name)?;
+    if name == "system.views" {
+        namespace::check_written(context.db, name)?;
+    }
+    if (context.db, name) == ("config", "transactions") {
+        return Err(Error::new(
+            Code::ILLEGAL_OPERATION,
+            "not allowed to create index on config.transactions",
+        ));
+    }
+    for spec in specs.iter().map(|spec| spec.doc.as_doc()) {
+        if name.starts_with("system.") && spec.get("hidden").is_some_and(Val::truthy) {
+            return Err(Error::bad_value("can't hide index on system collection"));
+        }
+        if spec.get("name").and_then(Val::as_str).is_some_and(|name| name.contains('\0')) {
+            return Err(Error::new(
+                Code::CANNOT_CREATE_INDEX,
+                "index name cannot contain NUL bytes",
+            ));
+        }
+    }
+    super::collection_uuid::check(context, name)?;
     let done = build::create(&context.engine.data, context.op, context.db, name, &specs)?;
-    out.count("numIndexesBefore", done.before as u64);
-    out.count("numIndexesAfter", done.after as u64);
+    // A clustered index is not counted.
+    let catalog = context.catalog();
+    let found = catalog.get(context.db, name);
+    let clustered = found.is_some_and(|c| c.indexes.iter().any(|index| index.is_named_clustered()));
+    let counted = |number: usize| (number - usize::from(clustered && number > 0)) as u64;
+    out.count("numIndexesBefore", counted(done.before));
+    out.count("numIndexesAfter", counted(done.after));
     if done.existed < specs.len() || done.created_collection {
         out.bool("createdCollectionAutomatically", done.created_collection);
         out.append("commitQuorum", quorum);
@@ -77,7 +110,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 }
 
 /// Reads `commitQuorum`: how many members must be ready. A set here has one member.
-fn check_quorum(quorum: Val<'_>) -> Result<()> {
+pub(super) fn check_quorum(quorum: Val<'_>) -> Result<()> {
     match quorum {
         Val::String("votingMembers" | "majority") => Ok(()),
         Val::String(tag) => Err(Error::new(

@@ -7,7 +7,7 @@ use super::row::Required;
 pub(super) static COMMAND: Command = Command {
     name: "createPatterns",
     help: "Declares patterns: values that the database maintains.",
-    fields: Some(&["createPatterns", "patterns", "wait"]),
+    fields: Some(&["createPatterns", "patterns", "existing", "dryRun", "wait"]),
     privilege: Required::Custom(may_declare_all),
     run: create,
     ..Command::BASE

@@ -8,6 +8,7 @@ use crate::job::Job;
 use crate::operation::NamedIn;
 use crate::operation::Slot;
 use crate::session::OpenTransaction;
+use crate::slot::CursorFacts;
 use access::Action;
 use query::ParseContext;
 use query::filter::Filter;
@@ -62,6 +63,10 @@ fn current_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.array("inprog", |rows| {
         found.iter().for_each(|row| rows.push(Val::Document(row.as_doc())));
     });
+    if context.engine.data.fsync_lock.is_held() {
+        out.bool("fsyncLock", true);
+        out.str("info", "use db.fsyncUnlock() to terminate the fsync write/snapshot lock");
+    }
     Ok(())
 }
 
@@ -131,10 +136,6 @@ pub(super) fn idle_cursors(context: &Context<'_>, own_only: bool) -> Vec<DocBuf>
 }
 
 fn write_cursor(cursor: &Cursor, pinned: u64, host: &str, now_ms: i64, out: &mut Writer<'_>) {
-    let ago = |time: Instant| {
-        let millis = i64::try_from(time.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Val::DateTime(now_ms.saturating_sub(millis))
-    };
     out.str("type", "idleCursor").str("host", host).str("ns", &cursor.namespace);
     if let Some((name, db)) = cursor.owner.as_deref().and_then(|owner| owner.rsplit_once('@')) {
         write_users(name, db, out);
@@ -144,16 +145,28 @@ fn write_cursor(cursor: &Cursor, pinned: u64, host: &str, now_ms: i64, out: &mut
             out.append("id", Val::Binary(4, session));
         });
     }
+    if let Some(plan) = cursor.plan.text() {
+        out.str("planSummary", &plan);
+    }
     out.doc("cursor", |out| {
-        out.i64("cursorId", cursor.id);
-        out.append("createdDate", ago(cursor.opened));
-        out.append("lastAccessDate", ago(cursor.last_used));
-        out.count("nDocsReturned", cursor.returned).count("nBatchesReturned", cursor.batches);
-        out.bool("noCursorTimeout", cursor.no_timeout);
-        out.bool("tailable", cursor.is_tailable()).bool("awaitData", cursor.waits());
-        out.append("originatingCommand", Val::Document(cursor.command.as_doc()));
+        write_facts(&cursor.facts(), now_ms, out);
         out.count("pinnedBytes", pinned);
     });
+}
+
+/// Writes the fields of a cursor.
+fn write_facts(cursor: &CursorFacts, now_ms: i64, out: &mut Writer<'_>) {
+    let ago = |time: Instant| {
+        let millis = i64::try_from(time.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Val::DateTime(now_ms.saturating_sub(millis))
+    };
+    out.i64("cursorId", cursor.id);
+    out.append("createdDate", ago(cursor.opened));
+    out.append("lastAccessDate", ago(cursor.last_used));
+    out.count("nDocsReturned", cursor.returned).count("nBatchesReturned", cursor.batches);
+    out.bool("noCursorTimeout", cursor.no_timeout);
+    out.bool("tailable", cursor.tailable).bool("awaitData", cursor.waits);
+    out.append("originatingCommand", Val::Document(cursor.command.as_doc()));
 }
 
 fn write_users(name: &str, db: &str, out: &mut Writer<'_>) {
@@ -188,6 +201,7 @@ fn write_slot(slot: &Slot, id: u64, host: &str, now: &str, out: &mut Writer<'_>)
         write_users(name, db, out);
     }
     out.bool("active", active).str("currentOpTime", now);
+    out.bool("threaded", true);
     if !active {
         return;
     }
@@ -202,10 +216,29 @@ fn write_slot(slot: &Slot, id: u64, host: &str, now: &str, out: &mut Writer<'_>)
     out.str("op", current.kind.op());
     out.str("ns", &namespace(current.namespace, command));
     out.append("command", Val::Document(command));
+    if let Some(plan) = current.plan.text() {
+        out.str("planSummary", &plan);
+    }
+    if let Some(cursor) = &current.cursor {
+        out.doc("cursor", |out| {
+            write_facts(cursor, crate::clock::now_ms(), out);
+            out.count("operationUsingCursorId", id);
+        });
+    }
     if slot.killed.load(Ordering::Relaxed) {
         out.bool("killPending", true);
     }
-    out.bool("waitingForLock", false);
+    let conflicts = slot.conflicts.load(Ordering::Relaxed);
+    if conflicts > 0 {
+        out.i64("writeConflicts", conflicts as i64);
+    }
+    out.i32("numYields", 0);
+    // There are no locks on collections: a write waits for others only at its commit.
+    out.doc("locks", |_| {});
+    out.bool("waitingForLock", slot.waits.load(Ordering::Relaxed));
+    out.doc("lockStats", |_| {});
+    out.bool("waitingForFlowControl", false);
+    out.doc("flowControlStats", |_| {});
 }
 
 /// An open transaction without a running statement.
@@ -327,6 +360,87 @@ mod tests {
             assert_eq!(built.expect_err("was killed").code(), value::Code::INTERRUPTED);
         });
         assert_eq!(engine.inner().data.collection("t", "c").map(|c| c.indexes.len()), Some(1));
+    }
+
+    /// Runs a command that waits, and looks at its row until `seen` finds what it expects there;
+    /// then `end` ends the wait.
+    fn watch(
+        engine: &Engine,
+        waits: &str,
+        filter: &str,
+        seen: impl Fn(RawDoc<'_>) -> bool,
+        end: impl FnOnce(),
+    ) {
+        let command = ejson::parse_doc(waits).expect("test text");
+        let list = ejson::parse_doc(&format!("{{currentOp: 1, {filter}}}")).expect("test text");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| engine.run_command("t", command.as_doc()));
+            loop {
+                assert!(!waiting.is_finished(), "it ended before it was seen");
+                let reply = engine.run_command("admin", list.as_doc()).expect("works");
+                let rows = reply.as_doc().get("inprog").and_then(Val::as_array).expect("rows");
+                let row = rows.first().and_then(|(_, row)| row.as_doc());
+                if row.is_some_and(&seen) {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+            end();
+            waiting.join().expect("does not panic").expect("works");
+        });
+    }
+
+    #[test]
+    fn a_waiting_get_more_shows_the_command_that_opened_its_cursor() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("t", command.as_doc()).expect("works")
+        };
+        run("{create: 'c', capped: true, size: 10000}");
+        run("{insert: 'c', documents: [{_id: 1}]}");
+        let found = run("{find: 'c', filter: {}, tailable: true, awaitData: true, batchSize: 1}");
+        let cursor = found.as_doc().get("cursor").and_then(Val::as_doc).expect("a cursor");
+        let id = cursor.get("id").and_then(Val::as_i64_exact).expect("it is open");
+        let more = format!("{{getMore: NumberLong({id}), collection: 'c', maxTimeMS: 600000}}");
+        let seen = |row: RawDoc<'_>| {
+            let Some(Val::Document(cursor)) = row.get("cursor") else { return false };
+            let opened = cursor.get("originatingCommand").and_then(Val::as_doc);
+            assert_eq!(opened.and_then(|doc| doc.get("find")), Some(Val::String("c")));
+            assert_eq!(cursor.get("cursorId"), Some(Val::Int64(id)));
+            assert_eq!(cursor.get("awaitData"), Some(Val::Bool(true)));
+            assert_eq!(row.get("planSummary"), Some(Val::String("COLLSCAN")));
+            true
+        };
+        watch(&engine, &more, "op: 'getmore'", seen, || {
+            run("{insert: 'c', documents: [{_id: 2}]}");
+        });
+    }
+
+    #[test]
+    fn a_write_that_waits_for_a_transaction_shows_its_conflict() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |db: &str, text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command(db, command.as_doc()).expect("works")
+        };
+        run("t", "{insert: 'c', documents: [{_id: 1}]}");
+        let session = "lsid: {id: UUID('11112222-3333-4444-5555-666677778888')}, \
+                       txnNumber: NumberLong(1), autocommit: false";
+        let update = "update: 'c', updates: [{q: {_id: 1}, u: {$inc: {n: 1}}}]";
+        run("t", &format!("{{{update}, {session}, startTransaction: true}}"));
+        let seen = |row: RawDoc<'_>| {
+            let waits = row.get("waitingForLock") == Some(Val::Bool(true));
+            let conflicts = row.get("writeConflicts").and_then(Val::as_i64_exact);
+            if waits {
+                assert!(conflicts >= Some(1));
+                assert_eq!(row.get("planSummary"), Some(Val::String("IDHACK")));
+            }
+            waits
+        };
+        watch(&engine, &format!("{{{update}}}"), "op: 'update'", seen, || {
+            run("admin", &format!("{{abortTransaction: 1, {session}}}"));
+        });
     }
 
     #[test]

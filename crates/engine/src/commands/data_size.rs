@@ -6,7 +6,7 @@ use crate::access::Authorization;
 use crate::namespace::Namespace;
 use ::access::Action;
 use std::time::Instant;
-use value::{Code, Error, Result, Writer};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "dataSize",
@@ -26,16 +26,18 @@ fn data_size(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = Namespace::parse(text).map_err(|_| {
         Error::new(Code::INVALID_NAMESPACE, format!("Invalid namespace specified '{text}'"))
     })?;
-    for name in ["keyPattern", "min", "max"] {
-        if args.get(name).is_some() {
-            return Err(Error::new(
-                Code::NOT_IMPLEMENTED,
-                format!("dataSize of a range ('{name}') is not available in this version"),
-            ));
-        }
+    let (min, max) = (args.optional_doc("min")?, args.optional_doc("max")?);
+    let pattern = args.optional_doc("keyPattern")?;
+    let (min, max) = (min.filter(|min| !min.is_empty()), max.filter(|max| !max.is_empty()));
+    if min.is_some() != max.is_some() {
+        return Err(Error::bad_value("only one of min or max specified"));
     }
     let collection = context.engine.data.collection(&name.db, &name.collection);
-    if let Some(collection) = &collection {
+    if let (Some(min), Some(max), Some(_)) = (min, max, &collection) {
+        let (size, count) = range(context, &name, pattern, (min, max))?;
+        out.bool("estimate", false);
+        out.count("size", size).count("numObjects", count);
+    } else if let Some(collection) = &collection {
         // The size is updated with every write, so it is exact.
         out.bool("estimate", false);
         out.count("size", collection.counters.bytes());
@@ -45,6 +47,47 @@ fn data_size(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     out.count("millis", started.elapsed().as_millis() as u64);
     Ok(())
+}
+
+/// The size and number of the documents between two keys of an index; without a pattern, of the one
+/// that has the fields of `min`.
+fn range(
+    context: &Context<'_>,
+    name: &Namespace,
+    pattern: Option<RawDoc<'_>>,
+    (min, max): (RawDoc<'_>, RawDoc<'_>),
+) -> Result<(u64, u64)> {
+    let of_bounds = DocBuf::build(|out| {
+        for (field, _) in min {
+            out.i32(field, 1);
+        }
+    });
+    let hint = pattern.filter(|pattern| !pattern.is_empty()).unwrap_or(of_bounds.as_doc());
+    let find = DocBuf::build(|out| {
+        out.str("find", &name.collection).append("hint", Val::Document(hint));
+        out.append("min", Val::Document(min)).append("max", Val::Document(max));
+    });
+    let data = &context.engine.data;
+    let (mut size, mut count) = (0, 0);
+    let mut reply = data.run_command(&name.db, find.as_doc())?;
+    loop {
+        context.op.check_now()?;
+        let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+        let batch = cursor.get("firstBatch").or(cursor.get("nextBatch")).and_then(Val::as_array);
+        for (_, doc) in batch.unwrap_or(RawDoc::empty()) {
+            size += doc.bytes.len() as u64;
+            count += 1;
+        }
+        match cursor.get("id") {
+            Some(Val::Int64(id)) if id != 0 => {
+                let more = DocBuf::build(|out| {
+                    out.i64("getMore", id).str("collection", &name.collection);
+                });
+                reply = data.run_command(&name.db, more.as_doc())?;
+            }
+            _ => return Ok((size, count)),
+        }
+    }
 }
 
 fn may_read_size(auth: &Authorization<'_>) -> bool {

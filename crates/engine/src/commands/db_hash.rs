@@ -9,7 +9,7 @@ use ::access::Action;
 use query::expr::Md5;
 use std::time::Instant;
 use store::Snapshot;
-use value::{Error, Result, Val, Writer};
+use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "dbHash",
@@ -24,6 +24,12 @@ pub(super) static COMMAND: Command = Command {
 
 fn db_hash(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let started = Instant::now();
+    if let Some(name) = context.args.doc.first().and_then(|(_, value)| value.get().as_str()) {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            format!("Invalid db name: {}.{name}", context.db),
+        ));
+    }
     let wanted: Vec<&str> = match context.args.get("collections") {
         Some(Val::Array(names)) => names
             .iter()

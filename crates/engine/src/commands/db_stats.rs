@@ -23,6 +23,7 @@ fn db_stats(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let database = catalog.databases.get(context.db);
     let all = || database.into_iter().flat_map(|database| database.collections.values());
     let views = all().filter(|collection| collection.view().is_some()).count();
+    let shows_free = context.args.optional_i64("freeStorage")?.is_some_and(|n| n != 0);
     let (mut documents, mut bytes, mut stored, mut indexes, mut entries) = (0, 0, 0, 0, 0);
     for collection in all() {
         let sizes = sizes::of(&context.engine.data, collection);
@@ -39,9 +40,19 @@ fn db_stats(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.f64("avgObjSize", if documents == 0 { 0.0 } else { bytes as f64 / documents as f64 });
     out.f64("dataSize", bytes as f64 / scale);
     out.f64("storageSize", stored as f64 / scale);
+    // Tables are written whole: they have no unused parts.
+    if shows_free {
+        out.f64("freeStorageSize", 0.0);
+    }
     out.count("indexes", indexes);
     out.f64("indexSize", entries as f64 / scale);
+    if shows_free {
+        out.f64("indexFreeStorageSize", 0.0);
+    }
     out.f64("totalSize", (stored + entries) as f64 / scale);
+    if shows_free {
+        out.f64("totalFreeStorageSize", 0.0);
+    }
     out.f64("scaleFactor", scale);
     if let Storage::Disk(path) = &context.engine.data.options.storage
         && let Ok(space) = rustix::fs::statvfs(path)

@@ -2,30 +2,44 @@
 
 use super::explain::{Purpose, Query, first_statement};
 use super::query::Find;
-use super::query::{Constants, writable};
+use super::query::{Constants, KEEP_TIMESTAMPS, writable};
 use super::row::{Explain, Kind, Required, StableApi, Transactions};
 use super::statements::{Statements, fails_command, statement_id, write_errors};
-use super::{Command, Context};
+use super::{Command, Context, collection_uuid, stable_api};
 use crate::access::Authorization;
 use crate::args::Args;
 use crate::catalog::Collection;
 use crate::exec::{modify, write};
 use crate::metrics;
+use crate::report::Writes;
 use crate::session::{Done, Retryable};
 use ::access::Action;
 use ::access::Actions;
 use std::sync::Arc;
 use store::Seqno;
-use value::{Code, Error, RawDoc, Result, Writer};
+use value::{Code, DocBuf, Error, RawDoc, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "delete",
     help: "Removes documents from a collection.",
-    fields: Some(&["delete", "deletes", "ordered", "bypassPatterns", "let"]),
+    // The two options that concern documents have no effect here; drivers send them with every write
+    // of a bulk.
+    fields: Some(&[
+        "delete",
+        "deletes",
+        "ordered",
+        "bypassDocumentValidation",
+        "bypassEmptyTsReplacement",
+        "bypassPatterns",
+        "let",
+        "collectionUUID",
+    ]),
     privilege: Required::Custom(allowed),
     transactions: Transactions::Allowed,
     retryable: true,
-    stable_api: StableApi::Included,
+    stable_api: StableApi::Checked(|body| {
+        stable_api::refuse_fields(body, "delete", &["collectionUUID"])
+    }),
     usage: Kind::Remove,
     counts_itself: true,
     explain: Explain::Query(explained),
@@ -36,25 +50,39 @@ pub(super) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let ordered = context.args.bool_or_true("ordered")?;
+    context.args.bool("bypassDocumentValidation")?;
+    context.args.bool(KEEP_TIMESTAMPS)?;
     let concern = context.write_concern()?;
     let mut retryable = Retryable::of(context.args.doc, context.session)?;
-    let constants = Constants::new(context)?;
+    let constants = Constants::new(context);
     let statements = Statements::of(context, "deletes")?;
     let first = statement_id(context.args.doc)?;
     let engine = context.engine;
     writable(&context.catalog(), context.db, name)?;
-    metrics::add(&engine.observed.metrics.deletes, statements.documents().len() as u64);
+    crate::namespace::check_written(context.db, name)?;
     for doc in statements.documents() {
         check_statement(&Args::new("delete.deletes", *doc))?;
     }
     let mut deleted = 0;
     let mut errors = Vec::new();
     let mut newest = None;
+    let refused = collection_uuid::refused_statements(context, name, 1, ordered)?.pop();
     for (at, doc) in statements.documents().iter().enumerate() {
         context.op.check_now()?;
+        metrics::add(&engine.observed.metrics.deletes, 1);
         let statement = first.wrapping_add(at as i32);
         let retry = retryable.as_mut().map(|retryable| (retryable, statement));
-        match one(context, name, *doc, &constants, retry) {
+        let begun = context.op.begin_statement();
+        let done = match (&refused, &constants) {
+            (Some((_, error)), _) | (None, Err(error)) => Err(error.clone()),
+            (None, Ok(constants)) => one(context, name, *doc, constants, retry),
+        };
+        if let Some(begun) = begun {
+            let deleted = done.as_ref().ok().map(|(count, _)| *count);
+            let writes = Writes { deleted, ..Writes::default() };
+            context.op.end_statement(begun, DocBuf::from(*doc), writes, done.as_ref().err());
+        }
+        match done {
             Ok((count, seqno)) => {
                 deleted += count;
                 newest = newest.max(seqno);
@@ -93,6 +121,22 @@ fn check_statement(args: &Args<'_>) -> Result<i64> {
     Ok(limit)
 }
 
+/// Refuses a capped collection in a transaction.
+fn refuse_capped(context: &Context<'_>, name: &str) -> Result<()> {
+    let is_capped = context.op.is_in_transaction()
+        && context.catalog().get(context.db, name).is_some_and(|found| found.capped().is_some());
+    match is_capped {
+        true => Err(Error::new(
+            Code::ILLEGAL_OPERATION,
+            format!(
+                "Cannot remove from a capped collection in a multi-document transaction: {}.{name}",
+                context.db
+            ),
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Runs one statement. Returns the number of deleted documents and the commit.
 pub(super) fn one(
     context: &Context<'_>,
@@ -102,6 +146,7 @@ pub(super) fn one(
     mut retry: Option<(&mut Retryable, i32)>,
 ) -> Result<(u64, Option<Seqno>)> {
     let args = Args::new("delete.deletes", doc);
+    refuse_capped(context, name)?;
     let constants = &constants.of_statement(context, name, &args)?;
     let limit = check_statement(&args)?;
     let target = modify::target(&constants.context(), args.doc("q")?, None, args.hint()?)?;
@@ -162,5 +207,6 @@ fn allowed(auth: &Authorization<'_>) -> bool {
 fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     let (statement, find) = first_statement(context, "deletes", "delete.deletes")?;
     let limit = (statement.optional_i64("limit")? == Some(1)).then_some(1);
-    Ok(Query { find: Find { limit, ..find }, purpose: Purpose::Delete })
+    let find = Find { limit, ..find };
+    Ok(Query { find, purpose: Purpose::Delete, ..Query::default() })
 }

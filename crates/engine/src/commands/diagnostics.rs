@@ -16,10 +16,6 @@ impl Server for Context<'_> {
         self.db
     }
 
-    fn started_ms(&self) -> i64 {
-        self.engine.observed.started_ms
-    }
-
     fn operations(&self, idle: bool, own_only: bool) -> Vec<DocBuf> {
         current_op::list(self, idle, own_only)
     }

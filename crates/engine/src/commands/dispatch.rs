@@ -14,14 +14,15 @@
 
 use super::in_transaction::{self, Statement, Transactions};
 use super::read_concern::{self, ReadConcern};
-use super::{Command, Context, find, generic, stable_api, write_concern};
+use super::{ALL, Command, Context, collection_uuid, generic, stable_api, write_concern};
 use crate::args::Args;
 use crate::client::Client;
 use crate::command_log::Ended;
 use crate::fail_points::{Break, Failure};
 use crate::operation::{NamedIn, Operation};
+use crate::planner::restrictions::Restrictions;
 use crate::profiler;
-use crate::request::{Flow, Request};
+use crate::request::{ApiParameters, Flow, Request};
 use crate::session::{self, Retryable};
 use crate::shared::Inner;
 use crate::upkeep::reading;
@@ -36,6 +37,8 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, writer};
 struct Progress {
     /// The row of the command, once it is found.
     row: Option<&'static Command>,
+    /// Its place in the table of commands.
+    place: usize,
     /// Whether all checks passed, so that the command counts as run.
     begun: bool,
 }
@@ -90,6 +93,11 @@ fn run(
     progress: &mut Progress,
     out: &mut Writer<'_>,
 ) -> Result<Flow> {
+    let named = collection_uuid::by_name(engine, client, request)?;
+    let request = &match &named {
+        Some(body) => Request { body: body.as_doc(), ..*request },
+        None => *request,
+    };
     let body = request.body;
     let command = find_row(engine, body, progress)?;
     engine.data.check_open()?;
@@ -97,7 +105,10 @@ fn run(
     authorise(client, command, db, request)?;
     let session = enter_session(client, body)?;
     let concern = generic::check(engine, op, command, body)?;
-    stable_api::check(command, body)?;
+    let api = ApiParameters::of(body);
+    stable_api::check(command, body, api)?;
+    op.api.set(api);
+    let _restricted = restrictions(engine, api).enter();
     let statement = Statement::parse(command, body, session)?;
     if let Some(statement) = statement {
         statement.check(command, body, db)?;
@@ -141,11 +152,15 @@ fn find_row(engine: &Inner, body: RawDoc<'_>, progress: &mut Progress) -> Result
     let Some((name, _)) = body.first() else {
         return Err(Error::new(Code::FAILED_TO_PARSE, "the command is empty"));
     };
-    progress.row = find(name);
-    progress
-        .row
-        .filter(|row| !row.test || engine.data.options.test_commands)
-        .ok_or_else(|| Error::new(Code::COMMAND_NOT_FOUND, format!("no such command: '{name}'")))
+    let found = super::place(name).and_then(|place| Some((place, *ALL.get(place)?)));
+    let found = found.filter(|(_, row)| row.is_available(&engine.data.options));
+    let Some((place, row)) = found else {
+        metrics::add(&engine.observed.metrics.unknown_commands, 1);
+        let message = format!("no such command: '{name}'");
+        return Err(Error::new(Code::COMMAND_NOT_FOUND, message));
+    };
+    (progress.place, progress.row) = (place, Some(row));
+    Ok(row)
 }
 
 /// Checks the database of the command, and refuses unknown fields.
@@ -162,7 +177,8 @@ fn check_request<'a>(command: &Command, body: RawDoc<'a>) -> Result<(&'a str, Ar
             return Err(Error::new(Code(40571), "OP_MSG requests require a $db argument"));
         }
     };
-    if db != crate::access::EXTERNAL || !command.credentials {
+    let names_none = matches!(command.namespace, NamedIn::None);
+    if db != crate::access::EXTERNAL || !(command.credentials || names_none) {
         namespace::check_database(db)?;
     }
     if command.admin && db != "admin" {
@@ -207,12 +223,24 @@ fn enter_session(client: &mut Client, body: RawDoc<'_>) -> Result<Option<[u8; 16
     Ok(session)
 }
 
+/// What the command forbids its plans.
+fn restrictions(engine: &Inner, api: ApiParameters) -> Restrictions {
+    Restrictions {
+        stable_only: api.strict == Some(true),
+        no_scans: engine.data.resources.no_scans.load(Ordering::Relaxed),
+    }
+}
+
 /// Registers the command for `$currentOp`.
 fn begin(engine: &Inner, op: &Operation, command: &Command, body: RawDoc<'_>) {
     let slot = op.slot();
     slot.operation_id
         .store(engine.data.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     slot.reads_at.store(0, Ordering::Relaxed);
+    slot.conflicts.store(0, Ordering::Relaxed);
+    if engine.observed.profiler.is_active() {
+        op.begin_report();
+    }
     let fields = if command.credentials { &[] } else { body.bytes() };
     slot.current.lock().set(op.started, command.usage, command.namespace, fields);
 }
@@ -324,7 +352,9 @@ fn failure_of(command: &Command, context: &Context<'_>) -> Failure {
     let points = &context.engine.observed.fail_points;
     let retryable = body.find("txnNumber").is_some()
         && (command.transactions.ends() || body.find("autocommit").is_none());
-    points.fail_command(command.name, body, &application, &namespace, retryable).unwrap_or_default()
+    // By any of its names: drivers say `ismaster`.
+    let is_named = |name: &str| super::find(name).is_some_and(|row| std::ptr::eq(row, command));
+    points.fail_command(is_named, body, &application, &namespace, retryable).unwrap_or_default()
 }
 
 /// Makes a command run in the transaction that it names. A statement outside transactions aborts an
@@ -387,11 +417,28 @@ fn note(
     let elapsed = op.started.elapsed();
     let (row, begun) = (progress.row, progress.begun());
     let kind = begun.map_or(Kind::Command, |row| row.usage);
+    let (metrics, cost) = (&engine.observed.metrics, op.cost());
+    if let Some(runs) = metrics.runs.of(progress.place).filter(|_| row.is_some()) {
+        metrics::add(&runs.total, 1);
+        if error.is_some() {
+            metrics::add(&runs.failed, 1);
+        }
+    }
+    if cost.keys > 0 {
+        metrics::add(&metrics.keys_examined, cost.keys);
+    }
+    if cost.documents > 0 {
+        metrics::add(&metrics.documents_examined, cost.documents);
+    }
+    if begun.is_some() {
+        let in_transaction = body.find("autocommit").is_some();
+        engine.observed.latencies.note_all(kind, in_transaction, elapsed);
+    }
     let named = begun.map_or(NamedIn::FirstField, |row| row.namespace);
     if let (Some(name), Some(Val::String(db))) = (named.collection(body), body.get("$db"))
         && let Some(collection) = engine.data.catalog.load().get(db, name)
     {
-        collection.counters.usage.note(kind, elapsed, op.cost().documents);
+        collection.counters.usage.note(kind, elapsed, cost.documents);
     }
     if engine.observed.query_stats.is_on()
         && error.is_none()

@@ -1,7 +1,7 @@
 //! `drop`: removes a collection or view. As in MongoDB 7, a missing one is no error.
 
 use super::row::{Required, StableApi};
-use super::{Command, Context};
+use super::{Command, Context, stable_api};
 use crate::catalog::{Collection, change};
 use crate::exec::modify::{self, Chosen};
 use crate::exec::write;
@@ -16,7 +16,9 @@ pub(super) static COMMAND: Command = Command {
     help: "Removes a collection or view.",
     fields: Some(&["drop", "collectionUUID"]),
     privilege: Required::Collection(&[Action::DropCollection]),
-    stable_api: StableApi::Included,
+    stable_api: StableApi::Checked(|body| {
+        stable_api::refuse_fields(body, "drop", &["collectionUUID"])
+    }),
     audited: true,
     removes_users: true,
     run,

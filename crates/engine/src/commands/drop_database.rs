@@ -48,7 +48,6 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             change::discard(&context.engine.data.trash, collection);
         }
         context.engine.data.wake_tailing_cursors();
-        out.str("dropped", db);
     }
     concern.write_error(out);
     Ok(())

@@ -1,7 +1,7 @@
 //! `dropIndexes`: removes indexes by name, by key, or all but the one on `_id`.
 
 use super::row::{Required, StableApi};
-use super::{Command, Context, query};
+use super::{Command, Context, query, stable_api};
 use crate::catalog::{Collection, Index, change};
 use crate::index::spec::same_key;
 use crate::index_keys::doc_text;
@@ -22,7 +22,9 @@ pub(super) static COMMAND: Command = Command {
         "isTimeseriesNamespace",
     ]),
     privilege: Required::Collection(&[Action::DropIndex]),
-    stable_api: StableApi::Included,
+    stable_api: StableApi::Checked(|body| {
+        stable_api::refuse_fields(body, "dropIndexes", &["collectionUUID"])
+    }),
     audited: true,
     run,
     ..Command::BASE
@@ -36,8 +38,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if !matches!(wanted, Val::String(_) | Val::Document(_) | Val::Array(_)) {
         return Err(args.wrong_type("index", wanted, "[string, object]"));
     }
-    super::collection_uuid::check(context, name)?;
     query::writable(&context.engine.data.catalog.load(), db, name)?;
+    super::collection_uuid::check(context, name)?;
     context
         .engine
         .data

@@ -1,7 +1,7 @@
 //! `explain`: the plan of a command, its execution statistics and the rejected plans.
 
 use super::count::distinct_scan;
-use super::query::{Constants, Find, rewrites};
+use super::query::{Constants, Find, explained_rewrites};
 use super::row::{NamedIn, ReadConcerns, Required, StableApi};
 use super::{Command, Context};
 use crate::access::Authorization;
@@ -27,6 +27,7 @@ pub(super) static COMMAND: Command = Command {
     stable_api: StableApi::Included,
     read_concern: ReadConcerns::Majority,
     namespace: NamedIn::None,
+    refuses_write_concern: true,
     run,
     ..Command::BASE
 };
@@ -40,14 +41,27 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         )));
     }
     let name = inner.first().map_or("", |(name, _)| name);
-    let row = super::find(name).ok_or_else(|| {
+    let options = &context.engine.data.options;
+    let row = super::find(name).filter(|row| row.is_available(options)).ok_or_else(|| {
         Error::new(
             Code::COMMAND_NOT_FOUND,
             format!("Explain failed due to unknown command: {name}"),
         )
     })?;
+    if inner.get("$db").is_some_and(|db| db.as_str() != Some(context.db)) {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            "the '$db' of the explained command is another one than that of explain",
+        ));
+    }
     if let Some(version) = inner.get("$schemaVersion") {
         context.op.pin_form(super::generic::form(version)?);
+    }
+    if !matches!(row.explain, Explain::Refused)
+        && let Some(name) = row.namespace.collection(inner)
+    {
+        let namespace = format!("{}.{name}", context.db);
+        context.op.report(|report| report.namespace = Some(namespace));
     }
     let outer = context.args;
     context.args = Args::new(row.name, inner);
@@ -83,6 +97,10 @@ pub(crate) struct Query<'a> {
     pub(super) find: Find<'a>,
     /// What the command does with the documents.
     pub(super) purpose: Purpose,
+    /// Whether it also returns the document that it changes.
+    pub(super) returns: bool,
+    /// Whether it inserts a document if it finds none.
+    pub(super) upserts: bool,
 }
 
 /// What a command does with the documents that its query finds.
@@ -136,14 +154,22 @@ fn explain_query<'a>(
     out: &mut Writer<'_>,
 ) -> Result<()> {
     let name = context.collection_name()?;
-    let Query { mut find, purpose } = query(context)?;
+    let Query { mut find, purpose, returns, upserts } = query(context)?;
     let stage = purpose.stage();
+    // A count skips what it has counted.
+    let skipped = if purpose == Purpose::Count { std::mem::take(&mut find.skip) } else { 0 };
+    if purpose == Purpose::Count {
+        find.limit = find.limit.map(|limit| limit.saturating_add(skipped));
+    }
     let constants = Constants::new(context)?;
+    if purpose == Purpose::Update {
+        update_of(context, &constants)?;
+    }
     let namespace = format!("{}.{name}", context.db);
     let view = context.engine.data.view(context.op);
     let mut rewriting = match purpose {
         Purpose::Return | Purpose::Count if find.values.is_none() => {
-            rewrites(context, &constants, &view, find.hint)?
+            Some(explained_rewrites(context, &constants, &view, find.hint)?)
         }
         _ => None,
     };
@@ -169,8 +195,8 @@ fn explain_query<'a>(
         filter: Some(&filter),
         sort: find.sort.filter(|doc| !doc.is_empty() && doc.find("$natural").is_none()),
         skip: find.skip,
-        // A write of one document stops after it; it has no limit stage.
-        limit: find.limit.filter(|_| !matches!(stage, Some("UPDATE" | "DELETE"))),
+        // A write of one document stops after it, and a count has its limit itself.
+        limit: find.limit.filter(|_| stage.is_none()),
         projection: find.projection.filter(|doc| !doc.is_empty()),
         return_key: find.return_key,
         hinted: find.hint.is_some(),
@@ -178,10 +204,7 @@ fn explain_query<'a>(
     let collection = context.engine.data.collection(context.db, name);
     let collection = collection.map(|collection| context.op.sees(collection)).transpose()?;
     if let Some(view) = collection.as_ref().filter(|collection| collection.view().is_some()) {
-        return Err(Error::new(
-            Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
-            format!("explain a view by explaining an aggregate on it: {}", view.namespace()),
-        ));
+        return super::explain_view::explain(context, &view.name, &find, purpose, verbosity, out);
     }
     out.str("explainVersion", "1");
     if let Some(rewriting) = &rewriting {
@@ -197,7 +220,7 @@ fn explain_query<'a>(
         None => None,
         Some(collection) => {
             let snapshot = context.engine.data.view(context.op).snapshot;
-            let mut opened = find.open(&constants, collection, &snapshot)?;
+            let mut opened = find.open(&constants, collection, &snapshot, context.op)?;
             if collection.view().is_none() && opened.column.is_none() {
                 note_arrays(&mut opened.plan, &planner::sample::of(&snapshot, collection));
             }
@@ -218,10 +241,29 @@ fn explain_query<'a>(
     };
     let column = opened.as_ref().and_then(|(opened, _, _)| opened.column);
     let plan = opened.as_ref().map_or(&nothing, |(opened, _, _)| &opened.plan);
-    let values = column.is_some();
     let counts_all = from_counters.is_some();
-    let mut explained =
-        ExplainedPlan { plan, above: &above, stage, would_modify: 0, values, counts_all };
+    let used = rewriting.as_ref().and_then(|rewriting| rewriting.used.first());
+    let counted_by = counted.and(used);
+    // What is read is the record of the pattern.
+    let namespace = match counted_by {
+        Some(used) => format!("{}.{}", context.db, used.target()),
+        None => namespace,
+    };
+    let mut explained = ExplainedPlan {
+        plan,
+        above: &above,
+        stage,
+        would_modify: 0,
+        column,
+        counts_all,
+        hint: find.hint,
+        snapshot: opened.as_ref().map(|(_, _, snapshot)| snapshot),
+        is_answered: used.is_some(),
+        counted_by: counted_by.map(|used| used.name()),
+        skipped,
+        returns,
+        upserts,
+    };
     out.doc("queryPlanner", |out| {
         write_planner(out, &namespace, collection.as_deref(), &filter, &explained);
     });
@@ -232,25 +274,29 @@ fn explain_query<'a>(
             millis: 0,
             sort: SortTotals::default(),
         };
-        let mut others = Vec::new();
+        let (mut others, mut failure) = (Vec::new(), None);
         if let Some((_, collection, snapshot)) = &opened {
-            let again = find.open(&constants, collection, snapshot)?;
+            let again = find.open(&constants, collection, snapshot, context.op)?;
             ran = if let Some(column) = column {
-                run_to_end(context, &mut *distinct_scan(plan, column, snapshot)?)?
+                run_to_end(context, &mut *distinct_scan(plan, column, snapshot)?, &mut failure)?
+            } else if let (Some((number, _)), Some(_)) = (counted, counted_by) {
+                let skipped = number.saturating_sub(find.skip);
+                let returned = find.limit.map_or(skipped, |limit| skipped.min(limit));
+                Ran { returned, examined: Examined { keys: 1, ..Examined::default() }, ..ran }
             } else if counts_all {
-                Ran { returned: collection.counters.documents(), ..ran }
+                let all = collection.counters.documents();
+                Ran { returned: find.limit.map_or(all, |limit| all.min(limit)), ..ran }
             } else if explained.counts_entries() {
                 let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
-                let ran = count_entries(context, scan, &above)?;
-                Ran { returned: ran.returned.saturating_sub(above.skip), ..ran }
+                count_entries(context, scan, find.limit)?
             } else {
-                execute(context, again.stream)?
+                execute(context, again.stream, &mut failure)?
             };
-            if stage == Some("UPDATE") {
-                let again = find.open(&constants, collection, snapshot)?;
+            if stage == Some("UPDATE") && failure.is_none() {
+                let again = find.open(&constants, collection, snapshot, context.op)?;
                 explained.would_modify = would_modify(context, &constants, &filter, again.stream)?;
             }
-            if verbosity == "allPlansExecution" {
+            if verbosity == "allPlansExecution" && failure.is_none() {
                 for access in &plan.rejected {
                     let scan = Scan::new(snapshot.clone(), collection.clone(), access);
                     others.push((rejected(access), trial(context, scan)?));
@@ -259,8 +305,9 @@ fn explain_query<'a>(
         }
         if let (Some((_, collection, snapshot)), Some("UPDATE" | "DELETE")) = (&opened, stage)
             && collection.patterns.is_some()
+            && failure.is_none()
         {
-            let again = find.open(&constants, collection, snapshot)?;
+            let again = find.open(&constants, collection, snapshot, context.op)?;
             super::explain_writes::explain(
                 context,
                 &constants,
@@ -271,7 +318,7 @@ fn explain_query<'a>(
             )?;
         }
         out.doc("executionStats", |out| {
-            write_stats(out, &ran, &explained);
+            write_stats(out, &ran, failure.as_ref(), &explained);
             if verbosity == "allPlansExecution" {
                 out.array("allPlansExecution", |list| {
                     // MongoDB lists the chosen plan among the candidates when there are several.
@@ -295,17 +342,37 @@ fn explain_query<'a>(
 }
 
 /// Runs a find to its end.
-fn execute(context: &Context<'_>, mut stream: crate::exec::find::FindStream) -> Result<Ran> {
-    let ran = run_to_end(context, &mut stream)?;
+fn execute(
+    context: &Context<'_>,
+    mut stream: crate::exec::find::FindStream,
+    failure: &mut Option<Error>,
+) -> Result<Ran> {
+    let ran = run_to_end(context, &mut stream, failure)?;
     Ok(Ran { sort: stream.sort_totals(), ..ran })
 }
 
-/// Reads all documents of a stream. Returns its statistics without those of a sort.
-fn run_to_end(context: &Context<'_>, stream: &mut dyn Stream) -> Result<Ran> {
+/// Reads all documents of a stream. Returns its statistics without those of a sort. An error of the
+/// query ends it and is part of the explanation.
+///
+/// # Errors
+/// When the operation is interrupted.
+fn run_to_end(
+    context: &Context<'_>,
+    stream: &mut dyn Stream,
+    failure: &mut Option<Error>,
+) -> Result<Ran> {
     let started = Instant::now();
     let mut returned = 0;
-    while stream.next(context.op)?.is_some() {
-        returned += 1;
+    loop {
+        match stream.next(context.op) {
+            Ok(Some(_)) => returned += 1,
+            Ok(None) => break,
+            Err(error) => {
+                context.op.check_now()?;
+                *failure = Some(error);
+                break;
+            }
+        }
     }
     let mut examined = Examined::default();
     stream.examined(&mut examined);
@@ -314,8 +381,7 @@ fn run_to_end(context: &Context<'_>, stream: &mut dyn Stream) -> Result<Ran> {
 }
 
 /// Counts the entries that a count would read.
-fn count_entries(context: &Context<'_>, scan: Scan, above: &Above<'_>) -> Result<Ran> {
-    let most = above.limit.map(|limit| above.skip.saturating_add(limit));
+fn count_entries(context: &Context<'_>, scan: Scan, most: Option<u64>) -> Result<Ran> {
     let started = Instant::now();
     let (returned, examined) = scan.count_entries(most, context.op)?;
     let millis = started.elapsed().as_millis() as u64;
@@ -323,6 +389,9 @@ fn count_entries(context: &Context<'_>, scan: Scan, above: &Above<'_>) -> Result
 }
 
 /// The update of the command that is explained.
+///
+/// # Errors
+/// As the command itself for an update that does not compile.
 pub(super) fn update_of(context: &Context<'_>, constants: &Constants) -> Result<Option<Update>> {
     let args = context.args;
     let statement = match args.optional_array("updates")? {
@@ -375,8 +444,8 @@ pub(super) fn write_server(context: &Context<'_>, out: &mut Writer<'_>) {
     out.doc("serverInfo", |out| {
         out.str("host", host);
         out.i32("port", port.parse().unwrap_or(0));
-        out.str("version", crate::VERSION);
-        out.str("gitVersion", "");
+        out.str("version", super::build_info::MONGODB_VERSION);
+        out.str("gitVersion", super::build_info::GIT_VERSION);
     });
     out.doc("serverParameters", |out| {
         out.count(

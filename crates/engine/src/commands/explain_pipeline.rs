@@ -2,7 +2,7 @@
 //! and time. A pipeline that is only a find is explained like a find.
 
 use super::explain::write_server;
-use super::query::{Constants, rewrites};
+use super::query::{Constants, explained_rewrites};
 use super::{Context, aggregate};
 use crate::catalog::Collection;
 use crate::exec::ready::Ready;
@@ -12,7 +12,7 @@ use crate::stages::pipeline::{MetaRequest, rules_fired};
 use crate::stages::{self, CompiledPipeline, Role, Stage, StageContext};
 use std::sync::Arc;
 use store::Snapshot;
-use value::{RawDoc, Result, Val, Writer};
+use value::{Error, RawDoc, Result, Val, Writer};
 
 /// Explains a pipeline.
 pub(super) fn explain(
@@ -22,13 +22,19 @@ pub(super) fn explain(
 ) -> Result<()> {
     let name = aggregate::source_name(context)?;
     let args = context.args;
-    let pipeline = args.optional_array("pipeline")?.ok_or_else(|| args.missing("pipeline"))?;
+    let pipeline = aggregate::pipeline_of(&args)?;
+    if args.get("writeConcern").is_some() {
+        return Err(Error::failed_to_parse(
+            "explain of an aggregation does not support the option 'writeConcern'",
+        ));
+    }
     aggregate::set_disk_use(context)?;
     let constants = Constants::new(context)?;
     let scope = aggregate::scope(context);
     let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
     let diagnostic = stages::diagnostics::documents(context, name, pipeline)?;
     let (mut fired, mut meta) = (Fired::default(), MetaRequest::default());
+    let mut is_answered = false;
     let (compiled, collection, diagnostic) = match diagnostic {
         Some((docs, rest)) => {
             let compiled = stages::compile(rest.as_doc(), &stage_context, &[])?;
@@ -38,17 +44,18 @@ pub(super) fn explain(
             let first = pipeline.first().and_then(|(_, stage)| stage.as_doc()?.first());
             stages::check_source(first.map(|(name, _)| name), name.is_some())?;
             let resolved = aggregate::resolve(&scope, context.db, name, pipeline)?;
-            let mut rewriting = rewrites(context, &constants, &scope, args.hint()?)?;
-            let resolved = aggregate::rewritten(resolved, rewriting.as_mut(), &mut stage_context)?;
-            if let Some(rewriting) = &rewriting {
-                rewriting.explain(out);
-            }
+            let mut rewriting = explained_rewrites(context, &constants, &scope, args.hint()?)?;
+            let resolved =
+                aggregate::rewritten(resolved, Some(&mut rewriting), &mut stage_context)?;
+            rewriting.explain(out);
+            is_answered = !rewriting.used.is_empty();
             if !resolved.fired.is_empty() {
                 out.append("rewrittenPipeline", Val::Array(resolved.pipeline.as_doc()));
             }
             fired = resolved.fired;
             meta = aggregate::meta_request(resolved.pipeline.as_doc());
-            let compiled = stages::compile(resolved.pipeline.as_doc(), &stage_context, &[])?;
+            let known = StageContext { source: resolved.name.as_deref(), ..stage_context };
+            let compiled = stages::compile(resolved.pipeline.as_doc(), &known, &[])?;
             (compiled, resolved.collection, None)
         }
     };
@@ -59,7 +66,11 @@ pub(super) fn explain(
         Some(Role::Output(_)) => parsed.pop(),
         _ => None,
     };
-    let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
+    // Of a view, the collection that is read.
+    let namespace = match (&collection, name) {
+        (Some(collection), Some(_)) => collection.namespace(),
+        _ => format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate")),
+    };
     out.str("explainVersion", "1");
     let runs = verbosity != "queryPlanner";
     let source = matches!(parsed.first().map(|stage| stage.role()), Some(Role::Source));
@@ -85,7 +96,8 @@ pub(super) fn explain(
         write_server(context, out);
         return Ok(());
     }
-    let pipeline = PipelineExplain { namespace, hint: args.hint()?, output: output.as_deref() };
+    let (hint, output) = (args.hint()?, output.as_deref());
+    let pipeline = PipelineExplain { namespace, hint, output, is_answered };
     pipeline.explain(context, &parsed, collection.as_ref(), &scope.snapshot, runs, out)?;
     write_server(context, out);
     Ok(())
@@ -96,6 +108,7 @@ struct PipelineExplain<'a> {
     namespace: String,
     hint: Option<Val<'a>>,
     output: Option<&'a dyn Stage>,
+    is_answered: bool,
 }
 
 impl PipelineExplain<'_> {
@@ -109,7 +122,8 @@ impl PipelineExplain<'_> {
         out: &mut Writer<'_>,
     ) -> Result<()> {
         let op = runs.then_some(context.op);
-        let planned = ExplainedFind::new(parsed, collection, snapshot, self.hint)?;
+        let mut planned = ExplainedFind::new(parsed, collection, snapshot, self.hint)?;
+        planned.is_answered = self.is_answered;
         let rest = planned.rest(parsed);
         let mut input = planned.open(snapshot);
         if let (Some(Role::Near(near)), Some(_)) = (parsed.first().map(|s| s.role()), collection) {

@@ -4,6 +4,7 @@ use super::digests::hex;
 use super::row::{NamedIn, Required};
 use super::{Command, Context};
 use crate::access::Authorization;
+use crate::planner::restrictions::Restrictions;
 use ::access::Action;
 use query::expr::Md5;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
@@ -31,7 +32,11 @@ fn file_md5(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let stages = pipeline_of(file);
     let mut digest = Md5::default();
     let mut count = 0_i64;
-    let mut stream = super::aggregate::open_pipeline(context, &name, RawDoc::new(&stages))?;
+    let mut stream = {
+        // As in MongoDB, the chunks are not searched for without an index.
+        let _restricted = Restrictions { no_scans: true, ..Restrictions::current() }.enter();
+        super::aggregate::open_pipeline(context, &name, RawDoc::new(&stages))?
+    };
     while let Some(chunk) = stream.next(context.op)? {
         let chunk = chunk.raw();
         if chunk.get("n").and_then(Val::as_i64_exact) != Some(count) {

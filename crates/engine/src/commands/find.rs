@@ -1,18 +1,20 @@
 //! `find`: returns matching documents in batches.
 
-use super::explain::{Purpose, Query};
+use super::explain::Query;
 use super::query::{Constants, Find, rewrites};
 use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
 use super::{Command, Context, aggregate, oplog, stable_api};
+use crate::args::Args;
 use crate::catalog::Collection;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
 use crate::exec::{Examined, write};
 use crate::layout;
 use crate::metrics;
-use crate::namespace::is_oplog;
+use crate::namespace::is_made_up;
 use crate::operation::Operation;
 use crate::planner::min_max::MinMax;
 use crate::records::resolve;
+use crate::report::PlanSummary;
 use ::access::Action;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,7 +52,9 @@ pub(super) static COMMAND: Command = Command {
         "readOnce",
         "includeQueryStatsMetrics",
         "rewrite",
+        "collectionUUID",
     ]),
+    by_uuid: true,
     privilege: Required::Collection(&[Action::Find]),
     transactions: Transactions::Allowed,
     stable_api: StableApi::Checked(check_stable_options),
@@ -60,6 +64,7 @@ pub(super) static COMMAND: Command = Command {
     query_stats: true,
     reads: Reads::Collection,
     explain: Explain::Query(explained),
+    refuses_write_concern: true,
     run,
     ..Command::BASE
 };
@@ -67,6 +72,7 @@ pub(super) static COMMAND: Command = Command {
 /// Options of `find` that are not in version 1 of the stable API.
 static UNSTABLE_OPTIONS: &[&str] = &[
     "awaitData",
+    "collectionUUID",
     "max",
     "min",
     "noCursorTimeout",
@@ -98,13 +104,15 @@ pub(super) struct Request<'a> {
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     metrics::add(&context.engine.observed.metrics.queries, 1);
     let name = context.collection_name()?;
-    if point_read(context, name, out)? {
+    // The profile shows more of a query than the fast path knows.
+    if !context.op.is_profiled() && point_read(context, name, out)? {
         return Ok(());
     }
+    super::collection_uuid::check(context, name)?;
     let mut request = parse(context)?;
     aggregate::set_disk_use(context)?;
-    if is_oplog(context.db, name) {
-        return oplog::find(context, &request, out);
+    if is_made_up(context.db, name) {
+        return oplog::find(context, name, &request, out);
     }
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{name}", context.db);
@@ -112,6 +120,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     view.catalog.check(context.db, name)?;
     let Some(collection) = view.catalog.get(context.db, name) else {
         request.find.check(&constants)?;
+        context.op.note_plan(|plan| plan.add("EOF", None));
+        context.op.report(|report| report.is_exhausted = true);
         return write_cursor(out, context.op, &namespace, |_| Ok(()));
     };
     if collection.view().is_some() {
@@ -144,6 +154,7 @@ pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
         }
         limit => limit.and_then(|limit| u64::try_from(limit).ok()).filter(|limit| *limit > 0),
     };
+    refuse_ntoreturn(args)?;
     let tailable = args.bool("tailable")?;
     let await_data = args.bool("awaitData")?;
     if await_data && !tailable {
@@ -178,6 +189,21 @@ pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
         await_data,
         no_timeout: args.bool("noCursorTimeout")?,
     })
+}
+
+/// Refuses `ntoreturn`, which clients of long ago sent.
+fn refuse_ntoreturn(args: &Args<'_>) -> Result<()> {
+    let Some(number) = args.optional_i64("ntoreturn")? else { return Ok(()) };
+    let (code, message) = match number {
+        ..0 => {
+            (51024, format!("BSON field 'ntoreturn' value must be >= 0, actual value '{number}'"))
+        }
+        _ if args.get("limit").is_some() || args.get("batchSize").is_some() => {
+            (2, "'limit' and 'batchSize' are not possible with 'ntoreturn'".to_owned())
+        }
+        _ => (5_746_102, "the option 'ntoreturn' of find is not supported".to_owned()),
+    };
+    Err(Error::new(Code(code), message))
 }
 
 /// The fast path: one document by `_id`. Compiles nothing and creates no cursor.
@@ -232,10 +258,8 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     }
     let found = u64::from(doc.is_some());
     let engine = context.engine;
-    metrics::add(&engine.observed.metrics.keys_examined, 1);
-    metrics::add(&engine.observed.metrics.documents_examined, found);
     metrics::add(&engine.observed.metrics.documents_returned, found);
-    context.op.add_cost(Examined { keys: 1, documents: found }, found);
+    context.op.add_cost(Examined { keys: found, documents: found }, found);
     context.op.note_id_read();
     out.doc("cursor", |out| {
         out.array("firstBatch", |batch| {
@@ -261,8 +285,13 @@ fn open(
     snapshot: Snapshot,
     namespace: String,
 ) -> Result<Box<Cursor>> {
-    let opened = request.find.open(constants, collection, &snapshot)?;
-    opened.plan.access.note_in(context.op);
+    if request.tailable
+        && let Some(filter) = request.find.filter
+        && query::filter::Filter::parse(filter, &constants.context())?.near().is_some()
+    {
+        return Err(Error::bad_value("Tailable cursors and geo $near cannot be used together"));
+    }
+    let opened = request.find.open(constants, collection, &snapshot, context.op)?;
     let source = if request.tailable {
         if collection.capped().is_none() {
             return Err(Error::bad_value(format!(
@@ -275,6 +304,7 @@ fn open(
                 "cannot use tailable option with a sort other than {$natural: 1}",
             ));
         }
+        context.op.count_tailable_scan();
         Source::Tail(Box::new(Tail {
             stream: opened.stream,
             last: Vec::new(),
@@ -311,7 +341,9 @@ pub(super) fn new_cursor(
         transaction: context.transaction,
         no_timeout,
         collection,
-        command: DocBuf::from(context.args.doc),
+        command: Arc::new(DocBuf::from(context.args.doc)),
+        plan: PlanSummary::default(),
+        shape: None,
         snapshot: None,
         opened: now,
         last_used: now,
@@ -345,8 +377,6 @@ pub(super) fn first_batch(
     }
     cursor.write_token(out);
     let examined = cursor.examined();
-    metrics::add(&engine.observed.metrics.keys_examined, examined.keys);
-    metrics::add(&engine.observed.metrics.documents_examined, examined.documents);
     metrics::add(&engine.observed.metrics.documents_returned, cursor.returned);
     context.op.add_cost(examined, cursor.returned);
     let open = end == BatchEnd::More || cursor.is_tailable();
@@ -358,8 +388,13 @@ pub(super) fn first_batch(
         out.append("atClusterTime", Val::Timestamp(time));
     }
     out.close(token);
+    context.op.report(|report| {
+        (report.cursor, report.is_exhausted) = (keep.then_some(id), !open);
+        cursor.shape = report.shape;
+    });
     if keep {
         cursor.id = id;
+        cursor.plan = context.op.plan();
         cursor.batches = 1;
         if !cursor.is_tailable() {
             cursor.time_left = context.op.time_left();
@@ -390,5 +425,5 @@ pub(super) fn write_cursor(
 
 /// Returns the query for `explain`.
 fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
-    Ok(Query { find: parse(context)?.find, purpose: Purpose::Return })
+    Ok(Query { find: parse(context)?.find, ..Query::default() })
 }

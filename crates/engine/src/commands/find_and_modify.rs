@@ -4,14 +4,16 @@ use super::explain::{Purpose, Query};
 use super::query::Find;
 use super::query::{Constants, writable};
 use super::row::{Explain, Kind, Required, StableApi, Transactions};
-use super::statements::statement_id;
+use super::statements::{count_update, statement_id};
 use super::update::array_filters;
-use super::{Command, Context};
+use super::{Command, Context, stable_api};
 use crate::access::Authorization;
+use crate::exec::metadata::write_distance;
 use crate::exec::modify::{self, Chosen};
 use crate::exec::write;
 use crate::metrics;
 use crate::records::create_collection::ensure_collection;
+use crate::report::Writes;
 use crate::session::{Done, Retryable};
 use crate::txn::Transaction;
 use ::access::Action;
@@ -36,6 +38,7 @@ pub(super) static COMMAND: Command = Command {
         "fields",
         "upsert",
         "bypassDocumentValidation",
+        "bypassEmptyTsReplacement",
         "bypassPatterns",
         "collation",
         "arrayFilters",
@@ -46,8 +49,14 @@ pub(super) static COMMAND: Command = Command {
     privilege: Required::Custom(allowed),
     transactions: Transactions::Allowed,
     retryable: true,
-    stable_api: StableApi::Included,
+    stable_api: StableApi::Checked(|body| match body.first() {
+        Some(("findandmodify", _)) => stable_api::refuse(
+            "Provided apiStrict:true, but the command findandmodify is not in API Version 1",
+        ),
+        _ => Ok(()),
+    }),
     usage: Kind::Write,
+    takes_updates: true,
     explain: Explain::Query(explained),
     run,
     ..Command::BASE
@@ -68,6 +77,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let mut request = parse(context)?;
     let concern = context.write_concern()?;
     let engine = context.engine;
+    let metrics = &engine.observed.metrics;
+    let has_array_filters = context.args.get("arrayFilters").is_some();
+    count_update(context, context.args.get("update"), has_array_filters);
+    crate::namespace::check_written(context.db, request.name)?;
     writable(&context.catalog(), context.db, request.name)?;
     let (reply, seqno) = loop {
         let collection = if request.upsert {
@@ -78,11 +91,13 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let capped = collection.is_some_and(|collection| collection.is_written_locked());
         let (reply, seqno) =
             engine.data.transact(context.op, capped, |txn| request.execute(context, txn))?;
-        if let Some(reply) = reply {
+        if let Some((reply, writes)) = reply {
+            metrics::add(&metrics.documents_updated, writes.modified.unwrap_or(0));
+            metrics::add(&metrics.documents_deleted, writes.deleted.unwrap_or(0));
+            context.op.report(|report| report.writes = writes);
             break (reply, seqno);
         }
     };
-    metrics::add(&engine.observed.metrics.updates, 1);
     concern.wait(engine, Some(seqno))?;
     out.extend(reply.as_doc());
     concern.write_error(out);
@@ -92,7 +107,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
     let args = context.args;
     let name = context.collection_name()?;
-    let constants = Constants::new(context)?;
+    let constants = Constants::of_writes(context)?;
     let remove = args.bool("remove")?;
     let upsert = args.bool("upsert")?;
     let new = args.bool("new")?;
@@ -121,7 +136,24 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
         None => None,
     };
     let projection = match args.optional_doc("fields")?.filter(|doc| !doc.is_empty()) {
-        Some(fields) => Some(Projection::parse(fields, &constants.context(), Mode::Find)?),
+        Some(fields) => {
+            let projection = Projection::parse(fields, &constants.context(), Mode::Find)?;
+            if new && projection.needs_position() {
+                return Err(Error::bad_value(
+                    "cannot use a positional projection and return the new document",
+                ));
+            }
+            let sort_key = fields.iter().any(|(_, value)| {
+                let meta = value.as_doc().and_then(|doc| doc.get("$meta"));
+                meta == Some(Val::String("sortKey"))
+            });
+            if sort_key {
+                return Err(Error::bad_value(
+                    "Cannot use a $meta sortKey projection in findAndModify commands.",
+                ));
+            }
+            Some(projection)
+        }
         None => None,
     };
     let query = args.optional_doc("query")?.unwrap_or(RawDoc::empty());
@@ -151,21 +183,34 @@ fn while_executing(error: Error) -> Error {
 
 impl FindAndModify<'_> {
     /// Runs inside a transaction; `None` when the collection must be created first.
-    fn execute(&mut self, context: &Context<'_>, txn: &mut Transaction) -> Result<Option<DocBuf>> {
+    fn execute(
+        &mut self,
+        context: &Context<'_>,
+        txn: &mut Transaction,
+    ) -> Result<Option<(DocBuf, Writes)>> {
+        let nothing = Writes::default();
         if let Some((retryable, statement)) = &mut self.retry
             && let Some(done) =
                 retryable.begin(&context.engine.observed.metrics, txn, *statement)?
         {
-            return Ok(done.detail.clone());
+            return Ok(done.detail.clone().map(|reply| (reply, nothing)));
         }
         let Some(collection) = writable(&txn.catalog, context.db, self.name)? else {
-            return if self.upsert { Ok(None) } else { self.reply(0, None, None, None).map(Some) };
+            if self.upsert {
+                return Ok(None);
+            }
+            return self.reply(0, None, None, None).map(|reply| Some((reply, nothing)));
         };
         let collection = context.op.sees_to_write(collection)?;
         let chosen = modify::choose_one(txn, context.op, &collection, &self.target)?;
+        let mut writes = Writes::default();
         let reply = match (&self.update, chosen) {
-            (None, None) => self.reply(0, None, None, None)?,
+            (None, None) => {
+                writes.deleted = Some(0);
+                self.reply(0, None, None, None)?
+            }
             (None, Some(chosen)) => {
+                writes.deleted = Some(1);
                 write::delete(txn, &collection, &chosen.record, chosen.canonical())?;
                 self.reply(1, None, Some(RawDoc::new(&chosen.doc)), Some(&chosen))?
             }
@@ -175,6 +220,8 @@ impl FindAndModify<'_> {
                     modify::update_chosen(txn, &collection, &mut once, &chosen, self.bypass)
                         .map_err(while_executing)?;
                 let old = RawDoc::new(&chosen.doc);
+                (writes.matched, writes.modified) = (Some(1), Some(u64::from(changed.is_some())));
+                writes.upserted = Some(0);
                 let value = match &changed {
                     Some(new) if self.new => new.as_doc(),
                     _ => old,
@@ -185,16 +232,22 @@ impl FindAndModify<'_> {
                 let doc = modify::upsert(txn, &collection, update, &self.target, self.bypass)
                     .map_err(while_executing)?;
                 let id = doc.as_doc().get("_id").unwrap_or(Val::Null);
+                (writes.matched, writes.modified) = (Some(0), Some(0));
+                writes.upserted = Some(1);
                 let value = self.new.then(|| doc.as_doc());
                 self.reply(1, Some(id), value, None)?
             }
-            (Some(_), None) => self.reply(0, Some(Val::Missing), None, None)?,
+            (Some(_), None) => {
+                (writes.matched, writes.modified) = (Some(0), Some(0));
+                writes.upserted = Some(0);
+                self.reply(0, Some(Val::Missing), None, None)?
+            }
         };
         if let Some((retryable, statement)) = &mut self.retry {
             let done = Done::one(*statement, 1, 0, Some(reply.clone()));
             retryable.store(&context.engine.observed.metrics, txn, vec![done]);
         }
-        Ok(Some(reply))
+        Ok(Some((reply, writes)))
     }
 
     /// Writes the reply. `upserted` is set for updates: the new `_id`, or missing when none was
@@ -211,14 +264,25 @@ impl FindAndModify<'_> {
             (None, _) => Val::Null,
             (Some(doc), None) => Val::Document(doc),
             (Some(doc), Some(projection)) => {
-                let position = matched.and_then(|chosen| chosen.position);
+                let mut position = None;
+                if let (true, Some(chosen)) = (projection.needs_position(), matched) {
+                    let doc = RawDoc::new(&chosen.doc);
+                    self.target.filter.matches_for_projection(doc, &mut position)?;
+                }
                 let arena = Bump::new();
-                match (self.target.filter.text(), matched) {
-                    (Some(text), Some(chosen)) => {
-                        let score = text.score(RawDoc::new(&chosen.doc));
+                let filter = &self.target.filter;
+                let special = filter.text().is_some() || filter.near().is_some();
+                match matched.filter(|_| special) {
+                    Some(chosen) => {
+                        let found = RawDoc::new(&chosen.doc);
+                        let mut failed = Ok(());
                         let meta = DocBuf::build(|out| {
-                            out.f64("textScore", score);
+                            if let Some(text) = filter.text() {
+                                out.f64("textScore", text.score(found));
+                            }
+                            failed = write_distance(filter, found, out);
                         });
+                        failed?;
                         let meta = meta.as_doc();
                         projection.apply_with_meta(doc, meta, position, &arena, &mut projected)?;
                     }
@@ -265,5 +329,5 @@ fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
         limit: Some(1),
         ..Find::default()
     };
-    Ok(Query { find, purpose })
+    Ok(Query { find, purpose, returns: true, upserts: args.bool("upsert")? })
 }

@@ -3,11 +3,17 @@
 
 use super::Command;
 use super::read_concern::ReadConcern;
+use crate::args::Args;
 use crate::operation::Operation;
 use crate::shared::Inner;
 use patterns::shape::Pin;
 use std::time::Duration;
 use value::{Code, Error, RawDoc, Result, Val};
+
+/// The error for a field of the stable API that has the wrong type.
+fn wrong_api_type(name: &str, value: Val<'_>, expected: &str) -> Error {
+    Args::new("APIParametersFromClient", RawDoc::empty()).wrong_type(name, value, expected)
+}
 
 /// Checks the fields that every command may have.
 ///
@@ -36,10 +42,23 @@ pub(super) fn check<'a>(
                     engine.data.clock.advance_to(seen);
                 }
             }
-            "apiVersion" if value.get().as_str() != Some("1") => {
-                return Err(Error::new(Code::API_VERSION_ERROR, "API version must be \"1\""));
+            "apiVersion" => match value.get() {
+                Val::String("1") => {}
+                Val::String(_) => {
+                    return Err(Error::new(Code::API_VERSION_ERROR, "API version must be \"1\""));
+                }
+                other => return Err(wrong_api_type(name, other, "string")),
+            },
+            "apiStrict" | "apiDeprecationErrors" if !matches!(value.get(), Val::Bool(_)) => {
+                return Err(wrong_api_type(name, value.get(), "bool"));
             }
             "$schemaVersion" => op.pin_form(form(value.get())?),
+            "writeConcern" if command.refuses_write_concern => {
+                return Err(Error::new(
+                    Code::INVALID_OPTIONS,
+                    "Command does not support writeConcern",
+                ));
+            }
             "readConcern" => concern = Some(ReadConcern::parse(value.get())?),
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! `getMore`: the next batch of a cursor.
 
 use super::row::{Kind, NamedIn, ReadConcerns, Required, StableApi, Transactions};
-use super::{Command, Context};
+use super::{Command, Context, stable_api};
 use crate::change_streams::wait_for_more;
 use crate::cursor::{BatchEnd, Cursor, Source, fill_batch};
 use crate::exec::Examined;
@@ -40,6 +40,9 @@ pub(super) static COMMAND: Command = Command {
 /// The default wait of an `awaitData` cursor without `maxTimeMS`.
 const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
 
+/// The largest command that opened a cursor which `currentOp` shows, in bytes.
+const FACTS_BYTES_MAX: usize = 64 * 1024;
+
 fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let engine = context.engine;
     metrics::add(&engine.observed.metrics.get_mores, 1);
@@ -69,7 +72,21 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let own = |owner: Option<&str>| !login.required || login.is(owner);
     let (mut cursor, killed) = engine.service.cursors.take(id, &namespace, own)?;
     context.op.use_cursor(killed);
-    context.op.slot().reads_at.store(cursor.snapshot.unwrap_or(0), Ordering::Relaxed);
+    let slot = context.op.slot();
+    slot.reads_at.store(cursor.snapshot.unwrap_or(0), Ordering::Relaxed);
+    {
+        let mut current = slot.current.lock();
+        current.plan.clone_from(&cursor.plan);
+        // It stays until the next command of this connection.
+        let small = cursor.command.bytes().len() <= FACTS_BYTES_MAX;
+        current.cursor = small.then(|| cursor.facts());
+    }
+    context.op.report(|report| {
+        (report.cursor, report.shape) = (Some(id), cursor.shape);
+        report.opened_by = Some(DocBuf::clone(&cursor.command));
+        // MongoDB doesn't profile listings either.
+        report.is_left_out = name.starts_with("$cmd.list");
+    });
     if cursor.session.is_some() && cursor.session != context.session {
         let (code, how) = match context.session {
             Some(_) => (50738, "in another session"),
@@ -83,6 +100,10 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         return Err(error);
     }
     if let Err(error) = check_transaction(context, &cursor) {
+        engine.service.cursors.give_back(cursor);
+        return Err(error);
+    }
+    if let Err(error) = stable_api::check_same(cursor.command.as_doc(), context.op.api.get()) {
         engine.service.cursors.give_back(cursor);
         return Err(error);
     }
@@ -131,14 +152,6 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
     };
     let examined = cursor.examined();
-    metrics::add(
-        &engine.observed.metrics.keys_examined,
-        examined.keys.saturating_sub(before.0.keys),
-    );
-    metrics::add(
-        &engine.observed.metrics.documents_examined,
-        examined.documents.saturating_sub(before.0.documents),
-    );
     metrics::add(&engine.observed.metrics.documents_returned, cursor.returned - before.1);
     let newly = Examined {
         keys: examined.keys - before.0.keys,
@@ -165,6 +178,7 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         false
     };
     if !open {
+        context.op.report(|report| report.is_exhausted = true);
         context.client.exhaust = None;
         context.flow = Flow::Done;
     }
@@ -214,7 +228,7 @@ pub(super) fn arrange_exhaust(context: &mut Context<'_>, cursor: &Cursor, size: 
         if let Some(size) = size {
             out.i64("batchSize", i64::try_from(size).unwrap_or(i64::MAX));
         }
-        for field in ["lsid", "$db"] {
+        for field in ["lsid", "apiVersion", "apiStrict", "apiDeprecationErrors", "$db"] {
             if let Some(value) = context.args.doc.find(field) {
                 out.raw(field, value);
             }

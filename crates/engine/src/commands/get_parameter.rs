@@ -1,6 +1,6 @@
 //! `getParameter`: returns settings of the server.
 
-use super::parameters::{PARAMETERS, is_fixed};
+use super::parameters::{all as parameters, is_fixed};
 use super::row::{NamedIn, Required};
 use super::{Command, Context};
 use ::access::Action;
@@ -29,7 +29,7 @@ fn get(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         _ => {}
     }
     let mut found = 0;
-    for parameter in PARAMETERS {
+    for parameter in parameters() {
         let name = parameter.name;
         if !all && doc.find(name).is_none() {
             continue;

@@ -1,10 +1,19 @@
-//! `hello`: describes this server to drivers. The reply is that of a replica set with one member,
-//! because drivers enable sessions and retries only then.
+//! `hello`: describes this server to drivers. The reply is that of a replica set with one member, or
+//! of a router, because drivers enable sessions and retries only then.
+//!
+//! A monitor of a driver sends the version of the topology that it knows, and waits for another one.
+//! There is never another one while the server runs, so that its replies come at the end of the
+//! time that it asks for.
 
 use super::in_transaction;
 use super::row::{Required, StableApi, Transactions};
 use super::{Command, Context, sasl};
-use value::{ObjectId, Result, Val, Writer, limits};
+use crate::args::Args;
+use crate::client::Awaited;
+use crate::options::Topology;
+use crate::request::{Flow, Waiting};
+use std::time::Duration;
+use value::{Code, DocBuf, Error, ObjectId, Result, Val, Writer, limits};
 
 pub(super) static COMMAND: Command = Command {
     name: "hello",
@@ -20,39 +29,106 @@ pub(super) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// The name of the replica set of which this server is the only member.
-pub(super) const SET_NAME: &str = "rs0";
-
 /// The wire protocol of MongoDB 8.0.
 const WIRE_VERSION: i32 = 25;
+
+/// The version of the topology, which never changes while the server runs.
+const TOPOLOGY_COUNTER: i64 = 0;
 
 /// The supported message compressors.
 const COMPRESSORS: &[&str] = &["snappy", "zstd", "zlib"];
 
-/// The address by which the client reached this server.
+/// The longest time that a monitor waits for a reply. A reply before the time that it asks for is
+/// allowed.
+const AWAIT_MAX: Duration = Duration::from_secs(600);
+
+/// The shortest time between two replies of a stream.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+
+/// The address by which clients reach this server: the one that was configured for them, or else the
+/// one that this client used.
 pub(super) fn address<'c>(context: &'c Context<'_>) -> &'c str {
-    context.client.local.as_deref().unwrap_or(&context.engine.data.options.listen)
+    let options = &context.engine.data.options;
+    let used = options.advertise.as_deref().or(context.client.local.as_deref());
+    used.unwrap_or(&options.listen)
+}
+
+/// The name of the replica set of which this server is the only member.
+pub(super) fn set_name<'c>(context: &'c Context<'_>) -> &'c str {
+    &context.engine.data.options.set_name
+}
+
+/// How long the client wants to wait if its view of the topology is the current one.
+fn await_time(context: &Context<'_>) -> Result<Option<Duration>> {
+    let args = &context.args;
+    let version = args.optional_doc("topologyVersion")?;
+    let time = match args.get("maxAwaitTimeMS") {
+        None => None,
+        Some(_) => args.optional_u64("maxAwaitTimeMS")?.map(Duration::from_millis),
+    };
+    match (version, time) {
+        (None, None) => Ok(None),
+        (Some(_), None) | (None, Some(_)) => Err(Error::new(
+            Code(31368),
+            "topologyVersion and maxAwaitTimeMS must be given together",
+        )),
+        (Some(version), Some(time)) => {
+            let version = Args::new("hello.topologyVersion", version);
+            let process = match version.get("processId") {
+                Some(Val::ObjectId(process)) => process,
+                Some(other) => return Err(version.wrong_type("processId", other, "objectId")),
+                None => return Err(version.missing("processId")),
+            };
+            let counter = match version.get("counter") {
+                Some(Val::Int64(counter)) => counter,
+                Some(other) => return Err(version.wrong_type("counter", other, "long")),
+                None => return Err(version.missing("counter")),
+            };
+            let is_current =
+                process == context.engine.observed.process_id && counter >= TOPOLOGY_COUNTER;
+            Ok(is_current.then_some(time.min(AWAIT_MAX)))
+        }
+    }
+}
+
+/// Arranges for a reply at the end of the client's time. Returns whether this one is not sent.
+fn answers_later(context: &mut Context<'_>) -> Result<bool> {
+    let Some(time) = await_time(context)? else { return Ok(false) };
+    let streams = context.request.exhaust_allowed;
+    let is_first = context.request.waiting == Waiting::Possible;
+    if is_first || (context.request.waiting == Waiting::Over && streams) {
+        // The metadata of the client comes once.
+        let body = DocBuf::build(|out| {
+            for (name, value) in context.args.doc.iter().filter(|(name, _)| *name != "client") {
+                out.raw(name, value);
+            }
+        });
+        context.client.awaited = Some(Awaited { body, streams });
+        // A stream without pauses would keep a thread busy.
+        context.flow = Flow::Later(if is_first { time } else { time.max(PAUSE_MIN) });
+    }
+    Ok(is_first)
 }
 
 pub(super) fn run(context: &mut Context<'_>, out: &mut Writer<'_>, primary: &str) -> Result<()> {
-    remember_client(context);
+    remember_client(context)?;
+    if answers_later(context)? {
+        return Ok(());
+    }
     let args = &context.args;
     if args.doc.get("helloOk").is_some_and(Val::truthy) {
         out.bool("helloOk", true);
     }
-    let address = address(context);
-    out.array("hosts", |hosts| hosts.push(Val::String(address)));
-    out.str("setName", SET_NAME).i32("setVersion", 1);
-    out.bool(primary, true).bool("secondary", false);
-    out.str("primary", address).str("me", address);
-    out.append("electionId", Val::ObjectId(election_id()));
-    let now = context.engine.data.changes.newest().0;
-    let date = Val::DateTime((now >> 32) as i64 * 1000);
-    out.doc("lastWrite", |out| {
-        out.doc("opTime", |out| write_op_time(out, now));
-        out.append("lastWriteDate", date);
-        out.doc("majorityOpTime", |out| write_op_time(out, now));
-        out.append("majorityWriteDate", date);
+    out.bool(primary, true);
+    match context.engine.data.options.topology {
+        Topology::Router => {
+            out.str("msg", "isdbgrid");
+        }
+        Topology::ReplicaSet => write_member(context, out),
+    }
+    out.doc("topologyVersion", |out| {
+        out.append("processId", Val::ObjectId(context.engine.observed.process_id));
+        out.i64("counter", TOPOLOGY_COUNTER);
     });
     out.i32("maxBsonObjectSize", limits::DOCUMENT_BYTES_MAX as i32);
     out.i32("maxMessageSizeBytes", limits::MESSAGE_BYTES_MAX as i32);
@@ -66,6 +142,24 @@ pub(super) fn run(context: &mut Context<'_>, out: &mut Writer<'_>, primary: &str
     sasl::write_mechanisms(context, out)?;
     sasl::speculate(context, out);
     Ok(())
+}
+
+/// What a member says about its replica set.
+fn write_member(context: &Context<'_>, out: &mut Writer<'_>) {
+    let address = address(context);
+    out.array("hosts", |hosts| hosts.push(Val::String(address)));
+    out.str("setName", set_name(context)).i32("setVersion", 1);
+    out.bool("secondary", false);
+    out.str("primary", address).str("me", address);
+    out.append("electionId", Val::ObjectId(election_id()));
+    let now = context.engine.data.changes.newest().0;
+    let date = Val::DateTime((now >> 32) as i64 * 1000);
+    out.doc("lastWrite", |out| {
+        out.doc("opTime", |out| write_op_time(out, now));
+        out.append("lastWriteDate", date);
+        out.doc("majorityOpTime", |out| write_op_time(out, now));
+        out.append("majorityWriteDate", date);
+    });
 }
 
 /// An optime in the form of replica sets, with term 1.
@@ -93,14 +187,21 @@ fn write_compression(context: &Context<'_>, out: &mut Writer<'_>) {
     }
 }
 
-/// Stores the client's metadata, for `currentOp`.
-fn remember_client(context: &Context<'_>) {
-    let Some(Val::Document(client)) = context.args.doc.get("client") else { return };
+/// Stores the client's metadata, for `currentOp`. A connection sends it once.
+fn remember_client(context: &Context<'_>) -> Result<()> {
+    let Some(Val::Document(client)) = context.args.doc.get("client") else { return Ok(()) };
     let slot = context.op.slot();
+    if slot.metadata.lock().is_some() {
+        return Err(Error::new(
+            Code(186),
+            "The client metadata document may only be sent in the first hello",
+        ));
+    }
     let application = client.get("application").and_then(Val::as_doc);
     let name = application.and_then(|application| application.get("name")).and_then(Val::as_str);
     name.unwrap_or("").clone_into(&mut slot.application.lock());
     *slot.metadata.lock() = Some(client.into());
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! runs in transactions.
 
 use super::Command;
+use super::row::Kind;
+use crate::args::Args;
 use crate::session;
 use value::{Code, Error, RawDoc, Result, Val};
 
@@ -15,6 +17,8 @@ pub(crate) enum Transactions {
     RefusedBecause(&'static str),
     /// It runs in transactions.
     Allowed,
+    /// It runs in transactions, but not on collections of the system.
+    AllowedForUsers,
     /// It runs in transactions, but not as their first statement.
     NotFirst,
     /// It ends a transaction, in the way that is named here.
@@ -117,7 +121,10 @@ impl Statement {
                 ));
             }
             Transactions::RefusedBecause(reason) => return not_supported(reason),
-            Transactions::Allowed | Transactions::NotFirst | Transactions::Ends(_) => {}
+            Transactions::Allowed
+            | Transactions::AllowedForUsers
+            | Transactions::NotFirst
+            | Transactions::Ends(_) => {}
         }
         match db {
             "local" => {
@@ -132,6 +139,7 @@ impl Statement {
             }
             _ => {}
         }
+        check_system(command, body, db)?;
         match rules {
             Transactions::Ends(what) if self.start => {
                 return not_supported(format!("Cannot start a transaction with {what}"));
@@ -151,6 +159,47 @@ impl Statement {
             return refuse("Only the first command in a transaction may specify a readConcern");
         }
         Ok(())
+    }
+}
+
+/// Refuses the read concern `snapshot` for a command that makes collections or indexes.
+///
+/// # Errors
+/// InvalidOptions.
+pub(super) fn refuse_snapshot(args: &Args<'_>) -> Result<()> {
+    let level = args.get("readConcern").and_then(Val::as_doc).and_then(|doc| doc.get("level"));
+    match level {
+        Some(Val::String("snapshot")) => refuse(format!(
+            "{} does not support the read concern 'snapshot' in a transaction",
+            args.place
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses system collections.
+fn check_system(command: &Command, body: RawDoc<'_>, db: &str) -> Result<()> {
+    let name = body.first().and_then(|(_, name)| name.get().as_str()).unwrap_or("");
+    if !name.starts_with("system.") {
+        return Ok(());
+    }
+    match command.usage {
+        _ if name == "system.profile"
+            || matches!(command.transactions, Transactions::AllowedForUsers) =>
+        {
+            not_supported(format!(
+                "Cannot run command against the '{db}.{name}' collection in a transaction."
+            ))
+        }
+        _ if name == "system.views" => Err(Error::new(
+            Code(51071),
+            "Cannot read from a system collection of views in a transaction",
+        )),
+        Kind::Insert | Kind::Update | Kind::Remove => Err(Error::new(
+            Code(50791),
+            format!("Cannot write to system collection {db}.{name} within a transaction."),
+        )),
+        _ => Ok(()),
     }
 }
 

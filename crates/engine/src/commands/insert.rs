@@ -2,7 +2,7 @@
 
 use super::row::{Kind, Required, StableApi, Transactions};
 use super::statements::{Statements, statement_id};
-use super::{Command, Context, query};
+use super::{Command, Context, collection_uuid, query, stable_api};
 use crate::access::Authorization;
 use crate::exec::{modify, write};
 use crate::metrics::{self, Metrics};
@@ -20,11 +20,21 @@ use value::{Error, RawDoc, Result, Writer};
 pub(super) static COMMAND: Command = Command {
     name: "insert",
     help: "Adds documents to a collection.",
-    fields: Some(&["insert", "documents", "ordered", "bypassPatterns", "bypassDocumentValidation"]),
+    fields: Some(&[
+        "insert",
+        "documents",
+        "ordered",
+        "bypassPatterns",
+        "bypassDocumentValidation",
+        "bypassEmptyTsReplacement",
+        "collectionUUID",
+    ]),
     privilege: Required::Custom(allowed),
     transactions: Transactions::Allowed,
     retryable: true,
-    stable_api: StableApi::Included,
+    stable_api: StableApi::Checked(|body| {
+        stable_api::refuse_fields(body, "insert", &["collectionUUID"])
+    }),
     usage: Kind::Insert,
     counts_itself: true,
     run,
@@ -39,16 +49,19 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let ordered = context.args.bool_or_true("ordered")?;
     let bypass = context.args.bool("bypassDocumentValidation")?;
+    let keeps_empty_timestamps = context.args.bool(query::KEEP_TIMESTAMPS)?;
     let concern = context.write_concern()?;
     let mut retryable = Retryable::of(context.args.doc, context.session)?;
     let statements = Statements::of(context, "documents")?;
     let documents = statements.documents();
     let engine = context.engine;
-    metrics::add(&engine.observed.metrics.inserts, documents.len() as u64);
     let first = statement_id(context.args.doc)?;
     let mut job = Insert::new(context.db, name, ordered, bypass, retryable.as_mut(), first);
+    job.keeps_empty_timestamps = keeps_empty_timestamps;
     query::writable(&context.catalog(), context.db, name)?;
-    let mut from = 0;
+    crate::namespace::check_written(context.db, name)?;
+    job.errors = collection_uuid::refused_statements(context, name, documents.len(), ordered)?;
+    let mut from = if job.errors.is_empty() { 0 } else { documents.len() };
     while from < documents.len() {
         context.op.check_now()?;
         let mut to = from;
@@ -63,7 +76,11 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         from = to;
     }
+    // Documents that failed count, those after the end of an ordered insert do not.
+    let tried = job.inserted + job.errors.len() as u64;
+    metrics::add(&engine.observed.metrics.inserts, tried);
     metrics::add(&engine.observed.metrics.documents_inserted, job.inserted);
+    context.op.report(|report| report.writes.inserted = Some(job.inserted));
     concern.wait(engine, job.newest)?;
     out.count("n", job.inserted);
     super::statements::write_errors(out, &job.errors);
@@ -82,6 +99,8 @@ pub(super) struct Insert<'a> {
     bypass: bool,
     retryable: Option<&'a mut Retryable>,
     first_statement: i32,
+    /// Whether empty timestamps stay as they are.
+    pub(super) keeps_empty_timestamps: bool,
     pub(super) inserted: u64,
     pub(super) errors: Vec<(usize, Error)>,
     pub(super) newest: Option<Seqno>,
@@ -98,7 +117,18 @@ impl<'a> Insert<'a> {
         first_statement: i32,
     ) -> Insert<'a> {
         let (inserted, errors, newest) = (0, Vec::new(), None);
-        Insert { db, name, ordered, bypass, retryable, first_statement, inserted, errors, newest }
+        Insert {
+            db,
+            name,
+            ordered,
+            bypass,
+            retryable,
+            first_statement,
+            keeps_empty_timestamps: false,
+            inserted,
+            errors,
+            newest,
+        }
     }
 
     /// Inserts some documents in one commit. Returns false when the command must stop.
@@ -109,8 +139,9 @@ impl<'a> Insert<'a> {
         chunk: &[RawDoc<'_>],
     ) -> Result<bool> {
         let engine = context.engine;
+        let stamps = !self.keeps_empty_timestamps;
         let prepared: Vec<Result<Cow<'_, [u8]>>> =
-            chunk.iter().map(|doc| write::prepare(*doc)).collect();
+            chunk.iter().map(|doc| write::prepare_with(*doc, stamps)).collect();
         if let Some(refused) = self.all_refused(context, from, &prepared) {
             self.errors.extend(refused);
             if context.op.is_in_transaction() {

@@ -1,7 +1,7 @@
 //! `listCollections`: the collections and views of a database.
 
 use super::row::{Required, StableApi};
-use super::{Command, Context, listing, oplog};
+use super::{Command, Context, listing, oplog, replica_set};
 use crate::access::Authorization;
 use crate::catalog::{Catalog, Collection, Kind};
 use ::access::Action;
@@ -21,6 +21,8 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    // MongoDB profiles only commands on collections.
+    context.op.report(|report| report.is_left_out = true);
     let args = &context.args;
     let batch_size = listing::batch_size(args, "listCollections.cursor")?;
     let name_only = args.bool("nameOnly")?;
@@ -31,7 +33,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         !own_only || privileges.on_collection(context.db, name).contains(find)
     };
     let filter = args.optional_doc("filter")?.unwrap_or(RawDoc::empty());
-    let filter = Filter::parse(filter, &ParseContext::new(crate::clock::now_ms()))?;
+    let filter = Filter::parse_for_documents(filter, &ParseContext::new(crate::clock::now_ms()))?;
     let catalog = context.engine.data.catalog.load_full();
     let mut documents = Vec::new();
     if let Some(database) = catalog.databases.get(context.db) {
@@ -45,18 +47,24 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             }
         }
     }
-    if context.db == "local" && visible("oplog.rs") {
-        let whole = oplog::describe(context.engine);
-        let entry = if name_only { names(whole.as_doc()) } else { whole };
-        if filter.matches(entry.as_doc())? {
-            documents.push(entry);
+    if context.db == "local" {
+        let made_up = [
+            visible("oplog.rs").then(|| oplog::describe(context.engine)),
+            replica_set::describe(context).filter(|_| visible("system.replset")),
+        ];
+        for whole in made_up.into_iter().flatten() {
+            let entry = if name_only { names(whole.as_doc()) } else { whole };
+            if filter.matches(entry.as_doc())? {
+                documents.push(entry);
+            }
         }
     }
     let namespace = format!("{}.$cmd.listCollections", context.db);
     listing::reply(context, out, namespace, documents, batch_size)
 }
 
-/// The declarations of a collection's patterns, so that copying its options copies them.
+/// The declarations of a collection's patterns. They are not among its options: tools copy those to
+/// servers that do not know patterns.
 fn declared<'c>(catalog: &'c Catalog, collection: &Collection) -> Vec<&'c Pattern> {
     let all = catalog.patterns(&collection.db).iter().map(|pattern| &**pattern);
     all.filter(|p| *p.collection == *collection.name && p.phase.is_current()).collect()
@@ -69,18 +77,18 @@ fn describe(collection: &Collection, patterns: &[&Pattern], read_only: bool) -> 
         out.str("type", if view { "view" } else { "collection" });
         out.doc("options", |out| {
             out.extend(collection.options.as_doc());
+        });
+        out.doc("info", |out| {
+            out.bool("readOnly", view || read_only);
+            if !view {
+                out.append("uuid", Val::Binary(4, &collection.uuid));
+            }
             if !patterns.is_empty() {
                 out.array("patterns", |list| {
                     for pattern in patterns {
                         list.push_doc_bytes(pattern.declaration.bytes());
                     }
                 });
-            }
-        });
-        out.doc("info", |out| {
-            out.bool("readOnly", view || read_only);
-            if !view {
-                out.append("uuid", Val::Binary(4, &collection.uuid));
             }
         });
         let clustered = collection.options.as_doc().find("clusteredIndex").is_some();

@@ -27,7 +27,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let all =
         !login.required || (!own_only && login.may_touch(None, access::Action::ListDatabases));
     let filter = args.optional_doc("filter")?.unwrap_or(RawDoc::empty());
-    let filter = Filter::parse(filter, &ParseContext::new(crate::clock::now_ms()))?;
+    let filter = Filter::parse_for_documents(filter, &ParseContext::new(crate::clock::now_ms()))?;
     let catalog = context.engine.data.catalog.load_full();
     let mut total = 0;
     let mut found = Vec::new();

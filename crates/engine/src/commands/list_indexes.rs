@@ -17,6 +17,7 @@ pub(super) static COMMAND: Command = Command {
         "includeIndexBuildInfo",
         "isTimeseriesNamespace",
     ]),
+    by_uuid: true,
     privilege: Required::Collection(&[Action::ListIndexes]),
     stable_api: StableApi::Included,
     run,

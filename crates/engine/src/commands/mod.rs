@@ -10,6 +10,8 @@
 
 mod abort_transaction;
 mod aggregate;
+mod append_oplog_note;
+mod apply_ops;
 mod authenticate;
 mod build_info;
 mod bulk_write;
@@ -45,6 +47,7 @@ mod distinct;
 mod drop;
 mod drop_all_roles_from_database;
 mod drop_all_users_from_database;
+mod drop_connections;
 mod drop_database;
 mod drop_indexes;
 mod drop_patterns;
@@ -53,13 +56,17 @@ mod drop_user;
 mod end_sessions;
 mod explain;
 mod explain_pipeline;
+mod explain_view;
 mod explain_writes;
 mod features;
 mod file_md5;
 mod find;
 mod find_and_modify;
+mod fixed_parameters;
 mod fsync;
+mod fsync_unlock;
 mod generic;
+mod get_cluster_parameter;
 mod get_cmd_line_opts;
 mod get_default_rw_concern;
 mod get_diagnostic_data;
@@ -75,6 +82,7 @@ mod host_info;
 mod in_transaction;
 mod insert;
 mod invalidate_user_cache;
+mod is_db_grid;
 mod is_master;
 mod kill_all_sessions;
 mod kill_all_sessions_by_pattern;
@@ -88,8 +96,11 @@ mod list_indexes;
 mod list_patterns;
 mod listing;
 mod lock_info;
+mod log_components;
 mod log_rotate;
 mod logout;
+mod map_reduce;
+mod merge_authz_collections;
 mod modify_pattern;
 mod oplog;
 mod parameters;
@@ -107,8 +118,15 @@ mod re_index;
 mod read_concern;
 mod refresh_sessions;
 mod rename_collection;
+mod repl_set_freeze;
 mod repl_set_get_config;
 mod repl_set_get_status;
+mod repl_set_initiate;
+mod repl_set_maintenance;
+mod repl_set_reconfig;
+mod repl_set_step_down;
+mod repl_set_sync_from;
+mod replica_set;
 mod resume_patterns;
 mod revoke_privileges_from_role;
 mod revoke_roles_from_role;
@@ -123,7 +141,10 @@ mod sasl_start;
 mod server_status;
 mod sessions;
 mod set_default_rw_concern;
+mod set_feature_compatibility_version;
+mod set_index_commit_quorum;
 mod set_parameter;
+mod set_profiling_filter_globally;
 mod shutdown;
 mod stable_api;
 mod start_session;
@@ -135,12 +156,14 @@ mod top;
 mod transactions;
 mod update;
 mod update_role;
+mod update_together;
 mod update_user;
 mod users;
 mod users_info;
 mod validate;
 mod validate_db_metadata;
 mod validate_patterns;
+mod view_graph;
 mod whats_my_sni;
 mod whats_my_uri;
 mod write_concern;
@@ -149,12 +172,18 @@ pub use context::Context;
 pub use dispatch::dispatch;
 pub use generic::max_time;
 pub(crate) use generic::set_time_limit;
+use hashbrown::HashMap;
+use std::sync::LazyLock;
+
 pub use row::{Command, Handling, handling};
 
 /// Every command, sorted by name.
 pub static ALL: &[&Command] = &[
+    &merge_authz_collections::COMMAND,
     &abort_transaction::COMMAND,
     &aggregate::COMMAND,
+    &append_oplog_note::COMMAND,
+    &apply_ops::COMMAND,
     &authenticate::COMMAND,
     &build_info::COMMAND,
     &bulk_write::COMMAND,
@@ -182,6 +211,7 @@ pub static ALL: &[&Command] = &[
     &drop::COMMAND,
     &drop_all_roles_from_database::COMMAND,
     &drop_all_users_from_database::COMMAND,
+    &drop_connections::COMMAND,
     &drop_database::COMMAND,
     &drop_indexes::COMMAND,
     &drop_patterns::COMMAND,
@@ -194,6 +224,8 @@ pub static ALL: &[&Command] = &[
     &find::COMMAND,
     &find_and_modify::COMMAND,
     &fsync::COMMAND,
+    &fsync_unlock::COMMAND,
+    &get_cluster_parameter::COMMAND,
     &get_cmd_line_opts::COMMAND,
     &get_default_rw_concern::COMMAND,
     &get_diagnostic_data::COMMAND,
@@ -209,6 +241,7 @@ pub static ALL: &[&Command] = &[
     &insert::COMMAND,
     &invalidate_user_cache::COMMAND,
     &is_master::COMMAND,
+    &is_db_grid::COMMAND,
     &kill_all_sessions::COMMAND,
     &kill_all_sessions_by_pattern::COMMAND,
     &kill_cursors::COMMAND,
@@ -222,6 +255,7 @@ pub static ALL: &[&Command] = &[
     &lock_info::COMMAND,
     &log_rotate::COMMAND,
     &logout::COMMAND,
+    &map_reduce::COMMAND,
     &modify_pattern::COMMAND,
     &ping::COMMAND,
     &plan_cache_clear::COMMAND,
@@ -232,9 +266,15 @@ pub static ALL: &[&Command] = &[
     &re_index::COMMAND,
     &refresh_sessions::COMMAND,
     &rename_collection::COMMAND,
+    &repl_set_freeze::COMMAND,
     &repl_set_get_config::COMMAND,
     &repl_set_get_status::COMMAND,
+    &repl_set_initiate::COMMAND,
+    &repl_set_maintenance::COMMAND,
+    &repl_set_reconfig::COMMAND,
     &oplog::RESIZE,
+    &repl_set_step_down::COMMAND,
+    &repl_set_sync_from::COMMAND,
     &resume_patterns::COMMAND,
     &revoke_privileges_from_role::COMMAND,
     &revoke_roles_from_role::COMMAND,
@@ -245,7 +285,10 @@ pub static ALL: &[&Command] = &[
     &sasl_start::COMMAND,
     &server_status::COMMAND,
     &set_default_rw_concern::COMMAND,
+    &set_feature_compatibility_version::COMMAND,
+    &set_index_commit_quorum::COMMAND,
     &set_parameter::COMMAND,
+    &set_profiling_filter_globally::COMMAND,
     &shutdown::COMMAND,
     &start_session::COMMAND,
     &suspend_patterns::COMMAND,
@@ -261,13 +304,22 @@ pub static ALL: &[&Command] = &[
     &whats_my_uri::COMMAND,
 ];
 
+/// All commands by their names and aliases.
+static BY_NAME: LazyLock<HashMap<&'static str, usize>> = LazyLock::new(|| {
+    let names = |row: &'static Command| row.aliases.iter().copied().chain([row.name]);
+    let places = ALL.iter().enumerate();
+    places.flat_map(|(at, row)| names(row).map(move |name| (name, at))).collect()
+});
+
 /// Finds the command of this name or alias. Names are case-sensitive, except for some commands
 /// (`isMaster`).
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Command> {
-    let exact = ALL.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| ALL.get(at));
-    exact
-        .or_else(|| ALL.iter().find(|row| row.aliases.contains(&name)))
-        .or_else(|| ALL.iter().find(|row| row.any_case && row.name.eq_ignore_ascii_case(name)))
-        .copied()
+    place(name).and_then(|at| ALL.get(at)).copied()
+}
+
+/// The place in `ALL` of the command of this name or alias.
+fn place(name: &str) -> Option<usize> {
+    let exact = BY_NAME.get(name).copied();
+    exact.or_else(|| ALL.iter().position(|row| row.any_case && row.name.eq_ignore_ascii_case(name)))
 }

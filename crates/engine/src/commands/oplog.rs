@@ -1,13 +1,16 @@
 //! `local.oplog.rs` as commands see it: a capped collection that only the server writes. Also
-//! `replSetResizeOplog`, which sets how much of it is kept.
+//! `replSetResizeOplog`, which sets how much of it is kept. `local.system.replset` is read in the same
+//! way: its document is made up, too.
 
 use super::find::{Request, first_batch, new_cursor};
 use super::query::Constants;
 use super::row::Required;
-use super::{Command, Context, aggregate};
+use super::{Command, Context, aggregate, replica_set};
 use crate::change_streams::{Changes, oplog, retention};
 use crate::cursor::Source;
 use crate::exec::Stream;
+use crate::exec::ready::Ready;
+use crate::namespace::is_replica_set;
 use crate::shared::Inner;
 use crate::stages::pipeline;
 use crate::stages::{self, StageContext};
@@ -55,9 +58,17 @@ fn resize(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     retention::resize(&context.engine.data, megabytes, hours)
 }
 
-/// Opens the oplog entries for stages to read; `backwards` returns the newest first.
-fn entries(context: &Context<'_>, filter: RawDoc<'_>, backwards: bool) -> Result<Box<dyn Stream>> {
+/// Opens the documents of a collection for stages to read; `backwards` returns the newest first.
+fn entries(
+    context: &Context<'_>,
+    name: &str,
+    filter: RawDoc<'_>,
+    backwards: bool,
+) -> Result<Box<dyn Stream>> {
     let engine = context.engine;
+    if is_replica_set(context.db, name) {
+        return Ok(Box::new(Ready(replica_set::documents(context).into_iter())));
+    }
     if backwards {
         return Ok(Box::new(oplog::Backward::open(&engine.data)?));
     }
@@ -68,6 +79,7 @@ fn entries(context: &Context<'_>, filter: RawDoc<'_>, backwards: bool) -> Result
 /// Runs a pipeline over the entries.
 pub(super) fn open(
     context: &Context<'_>,
+    name: &str,
     stages: RawDoc<'_>,
     backwards: bool,
 ) -> Result<Box<dyn Stream>> {
@@ -77,13 +89,14 @@ pub(super) fn open(
     let parsed = stages::parse(stages, &stage_context)?;
     let first = stages.first().and_then(|(_, stage)| stage.as_doc());
     let filter = first.and_then(|stage| stage.get("$match")).and_then(Val::as_doc);
-    let entries = entries(context, filter.unwrap_or(RawDoc::empty()), backwards)?;
+    let entries = entries(context, name, filter.unwrap_or(RawDoc::empty()), backwards)?;
     Ok(pipeline::follow(&parsed, entries))
 }
 
-/// Runs a find on the oplog.
+/// Runs a find on the oplog, or on the configuration of the replica set.
 pub(super) fn find(
     context: &mut Context<'_>,
+    name: &str,
     request: &Request<'_>,
     out: &mut Writer<'_>,
 ) -> Result<()> {
@@ -91,32 +104,35 @@ pub(super) fn find(
     let hint = request.find.hint.and_then(Val::as_doc);
     let order = natural(request.find.sort).or(natural(hint));
     let backwards = order.is_some_and(|order| order < 0.0);
+    if request.tailable && is_replica_set(context.db, name) {
+        return Err(Error::bad_value("a tailable cursor needs a capped collection"));
+    }
     if request.tailable && (backwards || request.find.sort.is_some() && order.is_none()) {
         return Err(Error::bad_value(
             "cannot use tailable option with a sort other than {$natural: 1}",
         ));
     }
     let stages = aggregate::find_stages(&request.find, order.is_none());
-    let stream = open(context, stages.as_doc(), backwards)?;
+    let stream = open(context, name, stages.as_doc(), backwards)?;
     let source = if request.tailable {
         Source::Changes(Box::new(Changes::of_oplog(stream, request.await_data)))
     } else {
         Source::Stream(stream)
     };
-    let namespace = "local.oplog.rs".to_owned();
+    let namespace = format!("local.{name}");
     let cursor = new_cursor(context, source, namespace, None, request.no_timeout);
     first_batch(context, cursor, request.batch_size, request.single_batch, out)
 }
 
 /// Counts the entries that match.
-pub(super) fn count(context: &Context<'_>, filter: RawDoc<'_>) -> Result<u64> {
+pub(super) fn count(context: &Context<'_>, name: &str, filter: RawDoc<'_>) -> Result<u64> {
     let mut stages = Vec::new();
     value::writer::write_array(&mut stages, |out| {
         out.push_doc(|out| {
             out.append("$match", Val::Document(filter));
         });
     });
-    let mut stream = open(context, RawDoc::new(&stages), false)?;
+    let mut stream = open(context, name, RawDoc::new(&stages), false)?;
     let mut count = 0;
     while stream.next(context.op)?.is_some() {
         count += 1;

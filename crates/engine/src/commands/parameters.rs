@@ -1,6 +1,7 @@
 //! The parameters of the running server, which `getParameter` shows and `setParameter` changes.
 
-use super::Context;
+use super::fixed_parameters::FIXED;
+use super::{Context, log_components};
 use crate::shared::Inner;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,8 +21,8 @@ pub(super) struct Parameter {
     pub(super) set: Option<fn(&Inner, Val<'_>) -> Option<()>>,
 }
 
-/// All parameters, sorted by name.
-pub(super) static PARAMETERS: &[Parameter] = &[
+/// The parameters that can change or are facts of this process, sorted by name.
+static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "allowDiskUseByDefault",
         write: |engine, out, name| {
@@ -32,6 +33,13 @@ pub(super) static PARAMETERS: &[Parameter] = &[
             engine.data.resources.disk_by_default.store(allowed, Ordering::Relaxed);
             Some(())
         }),
+    },
+    Parameter {
+        name: "authSchemaVersion",
+        write: |_, out, name| {
+            out.i32(name, crate::access::directory::SCHEMA_VERSION);
+        },
+        set: None,
     },
     Parameter {
         name: "authenticationMechanisms",
@@ -66,7 +74,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         name: "featureCompatibilityVersion",
         write: |_, out, name| {
             out.doc(name, |out| {
-                out.str("version", "8.0");
+                out.str("version", super::build_info::FEATURE_VERSION);
             });
         },
         set: None,
@@ -113,17 +121,18 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         set: None,
     },
     Parameter {
+        name: "logComponentVerbosity",
+        write: log_components::write,
+        set: Some(log_components::set),
+    },
+    Parameter {
         name: "logLevel",
         write: |engine, out, name| {
-            out.i32(name, engine.observed.parameters.log_level.load(Ordering::Relaxed));
+            out.i32(name, engine.observed.parameters.levels.lock().default);
         },
         set: Some(|engine, value| {
-            let level =
-                i32::try_from(whole(value)?).ok().filter(|level| (0..=5).contains(level))?;
-            if let Some(listener) = &*engine.observed.parameters.log_listener.lock() {
-                listener(level);
-            }
-            engine.observed.parameters.log_level.store(level, Ordering::Relaxed);
+            let level = i32::try_from(whole(value)?).ok().filter(|level| *level >= 0)?;
+            log_components::set_default(&engine.observed.parameters, level);
             Some(())
         }),
     },
@@ -198,6 +207,17 @@ pub(super) static PARAMETERS: &[Parameter] = &[
             let seconds =
                 whole(value).filter(|seconds| (0..=i64::from(i32::MAX)).contains(seconds))?;
             engine.data.past.window_seconds.store(seconds, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
+        name: "notablescan",
+        write: |engine, out, name| {
+            out.bool(name, engine.data.resources.no_scans.load(Ordering::Relaxed));
+        },
+        set: Some(|engine, value| {
+            let Val::Bool(refused) = value else { return None };
+            engine.data.resources.no_scans.store(refused, Ordering::Relaxed);
             Some(())
         }),
     },
@@ -313,15 +333,20 @@ fn whole(value: Val<'_>) -> Option<i64> {
     value.as_f64().filter(|n| n.is_finite()).map(|n| n as i64)
 }
 
-/// Whether a parameter cannot change while the server runs. The log level needs a log writer.
+/// Whether a parameter cannot change while the server runs. Log levels need a log writer.
 pub(super) fn is_fixed(engine: &Inner, parameter: &Parameter) -> bool {
-    let unheard =
-        parameter.name == "logLevel" && engine.observed.parameters.log_listener.lock().is_none();
+    let unheard = matches!(parameter.name, "logLevel" | "logComponentVerbosity")
+        && engine.observed.parameters.log_listener.lock().is_none();
     parameter.set.is_none() || unheard
 }
 
+/// All parameters, also those that never change.
+pub(super) fn all() -> impl Iterator<Item = &'static Parameter> {
+    PARAMETERS.iter().chain(FIXED)
+}
+
 fn find(name: &str) -> Option<&'static Parameter> {
-    PARAMETERS.iter().find(|parameter| parameter.name == name)
+    all().find(|parameter| parameter.name == name)
 }
 
 pub(super) fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -369,6 +394,9 @@ pub(super) fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
         if at + 1 == wanted.len() {
             write(context.engine, out, "was");
         }
+        if *name == "logComponentVerbosity" && value.as_doc().is_none() {
+            return Err(Error::type_mismatch("log component verbosity is not a BSON object"));
+        }
         if set(context.engine, value.get()).is_none() {
             return Err(Error::bad_value(format!(
                 "Invalid value for {name}: {name}: {}",
@@ -387,6 +415,7 @@ mod tests {
     #[test]
     fn parameters_are_sorted() {
         assert!(PARAMETERS.is_sorted_by_key(|parameter| parameter.name));
+        assert!(FIXED.is_sorted_by_key(|parameter| parameter.name));
     }
 
     #[test]

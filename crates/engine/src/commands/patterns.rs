@@ -6,9 +6,10 @@ use crate::args::Args;
 use crate::shared::Inner;
 use crate::upkeep::declare::Occasion;
 use crate::upkeep::strategy::Rates;
-use crate::upkeep::{TransactionDocuments, backfill, declare, scrub, verification};
+use crate::upkeep::{TransactionDocuments, backfill, declare, preview, scrub, verification};
 use ::access::Action;
 use ::access::{Actions, Privileges};
+use ::patterns::blame;
 use ::patterns::declaration::Mode;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase, labels, queue};
@@ -33,9 +34,35 @@ pub(super) fn create(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<
     let wait = context.args.bool_or_true("wait")?;
     let declarations =
         declarations(&context.args)?.ok_or_else(|| context.args.missing("patterns"))?;
+    let refuses = match context.args.get("existing") {
+        None | Some(Val::Null | Val::String("replace")) => false,
+        Some(Val::String("refuse")) => true,
+        Some(other) => {
+            return Err(Error::bad_value(format!(
+                "'existing' must be one of 'replace', 'refuse', found {}",
+                blame::shown(other)
+            )));
+        }
+    };
+    let dry_run = context.args.bool("dryRun")?;
+    let (data, db) = (&context.engine.data, context.db);
+    let patterns = declare::check(data, db, name, &declarations)?;
+    let new = preview::new_ones(&data.catalog.load(), db, name, &patterns);
+    let seen = preview::preview(data, db, &new, dry_run, &|| context.op.check_now())?;
+    if refuses {
+        seen.refuse()?;
+    }
+    if dry_run {
+        let count = declare::count(&data.catalog.load(), db, name) as u64;
+        out.bool("dryRun", true);
+        out.count("numPatternsBefore", count).count("numPatternsAfter", count);
+        seen.write(out);
+        return Ok(());
+    }
     let done = declare_all(context, name, &declarations, Occasion::Request, wait)?;
     out.count("numPatternsBefore", done.before as u64);
     out.count("numPatternsAfter", done.after as u64);
+    seen.write(out);
     concern.write_error(out);
     Ok(())
 }
@@ -84,10 +111,7 @@ pub(super) fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> R
         for pattern in built {
             busy |= pattern.phase.is_passing();
             if pattern.phase == Phase::Failed {
-                return Err(Error::new(
-                    Code::OPERATION_FAILED,
-                    format!("the pattern '{}' cannot be built: {}", pattern.name, pattern.failure),
-                ));
+                return Err(backfill::cannot_be_built(pattern, &pattern.failure));
             }
         }
         if !busy {

@@ -11,6 +11,7 @@ pub(super) static COMMAND: Command = Command {
     privilege: Required::Nothing,
     transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),
     stable_api: StableApi::Included,
+    profiled: false,
     run: |_, _| Ok(()),
     ..Command::BASE
 };

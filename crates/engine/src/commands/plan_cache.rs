@@ -2,16 +2,17 @@
 //! indexes that queries of a shape may use. As in MongoDB, filters are in memory only, and a filter
 //! overrides a `hint`.
 
+use super::Context;
 use super::query::parse_sort;
-use crate::args::Args;
-use crate::plan_cache::shape;
+use crate::plan_cache::shape::{self, Rest};
 use query::ParseContext;
 use query::filter::Filter;
 use value::collation::CollationSource;
 use value::{Collation, Error, Result};
 
 /// The shape of the query that a command names, if any.
-pub(super) fn shape_of(args: &Args<'_>) -> Result<Option<u64>> {
+pub(super) fn shape_of(context: &Context<'_>) -> Result<Option<u64>> {
+    let args = &context.args;
     let query = args.optional_doc("query")?;
     let sort = args.optional_doc("sort")?;
     let projection = args.optional_doc("projection")?;
@@ -24,11 +25,16 @@ pub(super) fn shape_of(args: &Args<'_>) -> Result<Option<u64>> {
     };
     let collation = match collation {
         Some(doc) if !doc.is_empty() => Collation::parse(doc, CollationSource::Command)?,
-        _ => None,
+        _ => {
+            let collection = context.engine.data.collection(context.db, context.collection_name()?);
+            collection.and_then(|collection| collection.collation.clone())
+        }
     };
-    let mut context = ParseContext::new(crate::clock::now_ms());
-    context.collation = collation.as_ref();
-    let filter = Filter::parse(query, &context)?;
+    let mut parsing = ParseContext::new(crate::clock::now_ms());
+    parsing.collation = collation.as_ref();
+    let filter = Filter::parse(query, &parsing)?;
     let (sort, _) = parse_sort(sort, collation.as_ref())?;
-    Ok(Some(shape::of(filter.root(), sort.as_ref())))
+    let collation = filter.collation().map(|collation| &**collation);
+    let rest = Rest { sort: sort.as_ref(), projection, collation };
+    Ok(Some(shape::of(filter.root(), &rest)))
 }

@@ -17,7 +17,7 @@ pub(super) static COMMAND: Command = Command {
 
 fn clear_filters(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
-    let shape = shape_of(&context.args)?;
+    let shape = shape_of(context)?;
     if let Some(collection) = context.engine.data.collection(context.db, name) {
         collection.counters.plans.clear_filters(shape);
     }

@@ -5,7 +5,8 @@ use super::row::Required;
 use super::{Command, Context};
 use crate::plan_cache::IndexFilter;
 use ::access::Action;
-use value::{Code, DocBuf, Error, OwnedVal, Result, Val, Writer};
+use value::collation::CollationSource;
+use value::{Code, Collation, DocBuf, Error, OwnedVal, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "planCacheSetFilter",
@@ -40,7 +41,7 @@ fn set_filter(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
             }
         }
     }
-    let Some(shape) = shape_of(args)? else {
+    let Some(shape) = shape_of(context)? else {
         return Err(Error::bad_value("required field query missing"));
     };
     let Some(collection) = context.engine.data.collection(context.db, name) else {
@@ -54,7 +55,11 @@ fn set_filter(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
         query: kept("query")?,
         sort: kept("sort")?,
         projection: kept("projection")?,
-        collation: kept("collation")?,
+        collation: match args.optional_doc("collation")?.filter(|doc| !doc.is_empty()) {
+            Some(doc) => Collation::parse(doc, CollationSource::Command)?
+                .map_or_else(DocBuf::new, |known| DocBuf::from(known.document())),
+            None => DocBuf::new(),
+        },
         indexes,
     });
     Ok(())

@@ -4,7 +4,7 @@ use super::query::Constants;
 use super::row::Required;
 use super::{Command, Context};
 use crate::access::Authorization;
-use crate::profiler::Change;
+use crate::profiler::{self, Change};
 use ::access::Action;
 use query::filter::Filter;
 use std::sync::Arc;
@@ -14,13 +14,17 @@ use value::{Code, DocBuf, Error, Result, Val, Writer};
 pub(super) static COMMAND: Command = Command {
     name: "profile",
     help: "Sets which operations are recorded in the database's system.profile.",
-    fields: Some(&["profile", "slowms", "sampleRate", "filter"]),
+    // MongoDB ignores unknown fields here.
+    fields: None,
     privilege: Required::Custom(allowed),
     audited: true,
     profiled: false,
     run,
     ..Command::BASE
 };
+
+/// The number of the log line for changed settings, as in MongoDB.
+const PROFILER_CHANGED: i32 = 48742;
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let args = &context.args;
@@ -41,7 +45,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         None => None,
         Some(Val::String("unset")) => Some(None),
         Some(Val::Document(doc)) => {
-            let filter = Filter::parse(doc, &Constants::new(context)?.context())?;
+            let constants = Constants::new(context)?;
+            let filter = Filter::parse_for_documents(doc, &constants.context())?;
             Some(Some((Arc::new(filter), DocBuf::from(doc))))
         }
         Some(_) => {
@@ -64,13 +69,21 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     // Any other number only returns the settings.
     let level = i32::try_from(level).ok().filter(|level| (0..=2).contains(level));
-    let known = level.is_some();
-    let change = if known {
-        Change { level, slow_ms, sample_rate, filter }
-    } else {
-        Change { level: None, slow_ms, sample_rate, filter }
-    };
-    profiler.change(context.db, change);
+    let data = &context.engine.data;
+    if level.is_some_and(|level| level > 0) && !data.options.read_only {
+        profiler::ensure(data, context.db)?;
+    }
+    profiler.change(context.db, Change { level, slow_ms, sample_rate, filter });
+    let now = profiler.show(context.db);
+    if now.level != was.level {
+        tracing::info!(
+            id = PROFILER_CHANGED,
+            db = context.db,
+            from = was.level,
+            to = now.level,
+            "Profiler settings changed"
+        );
+    }
     Ok(())
 }
 

@@ -6,23 +6,29 @@ use crate::catalog::{Catalog, Collection};
 use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
 use crate::exec::metadata::Metadata;
 use crate::exec::scan::Scan;
+use crate::operation::Operation;
+use crate::planner::explain::is_count_scan;
 use crate::planner::logical::{self, Answer, Asked, CountQuery, Decision, Fired, Needs, RuleId};
 use crate::planner::min_max::MinMax;
-pub use crate::planner::request::{mentions_meta, no_score, no_sort, parse_sort};
+use crate::planner::request::refuse_index_with_natural;
+pub use crate::planner::request::{mentions_meta, no_distance, no_score, no_sort, parse_sort};
 use crate::planner::{self, Access, Plan, Question};
 use crate::stages::Scope;
 use crate::upkeep::rewriting::Rewrites;
 use crate::upkeep::staleness::Staleness;
 use bumpalo::Bump;
-use query::ParseContext;
 use query::expr::{Env, Expr};
 use query::filter::Filter;
 use query::project::{Mode, Projection};
 use query::sort::SortSpec;
+use query::{Javascript, ParseContext};
 use std::sync::Arc;
 use store::Snapshot;
 use value::collation::CollationSource;
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
+
+/// The option that keeps empty timestamps: tools that copy data send it.
+pub(super) const KEEP_TIMESTAMPS: &str = "bypassEmptyTsReplacement";
 
 /// The constants of a request: its clock and the values of `let`.
 #[derive(Clone)]
@@ -31,6 +37,8 @@ pub struct Constants {
     cluster_time: u64,
     variables: DocBuf,
     collation: Option<Arc<Collation>>,
+    javascript: Javascript,
+    keeps_empty_timestamps: bool,
 }
 
 impl Constants {
@@ -57,6 +65,15 @@ impl Constants {
         Ok(Constants { collation, ..constants })
     }
 
+    /// As `new`, for a command that writes documents: reads `bypassEmptyTsReplacement`, too.
+    ///
+    /// # Errors
+    /// As `new`; TypeMismatch for the option.
+    pub fn of_writes(context: &Context<'_>) -> Result<Constants> {
+        let keeps_empty_timestamps = context.args.bool(KEEP_TIMESTAMPS)?;
+        Ok(Constants { keeps_empty_timestamps, ..Constants::new(context)? })
+    }
+
     /// The constants of one statement in a batch, with its own collation or else the collection's.
     ///
     /// # Errors
@@ -77,6 +94,19 @@ impl Constants {
         self.collation.as_ref()
     }
 
+    /// Takes the given variables as values, not as expressions.
+    ///
+    /// # Errors
+    /// 17275 for the name of a variable of the server.
+    pub fn with_values(context: &Context<'_>, variables: RawDoc<'_>) -> Result<Constants> {
+        const OF_SERVER: &[&str] =
+            &["NOW", "CLUSTER_TIME", "JS_SCOPE", "IS_MR", "ROOT", "REMOVE", "USER_ROLES"];
+        if variables.iter().any(|(name, _)| OF_SERVER.contains(&name)) {
+            return Err(Error::new(Code(17275), "Can't redefine a non-user-writable variable"));
+        }
+        Ok(Constants { variables: variables.into(), ..Constants::with_let(context, None)? })
+    }
+
     /// Evaluates the given variables.
     ///
     /// # Errors
@@ -87,14 +117,20 @@ impl Constants {
             cluster_time: context.engine.data.clock.now(),
             variables: DocBuf::new(),
             collation: None,
+            javascript: context.javascript(),
+            keeps_empty_timestamps: false,
         };
         let Some(variables) = variables.filter(|doc| !doc.is_empty()) else {
             return Ok(constants);
         };
         let arena = Bump::new();
-        let mut evaluated = Vec::new();
-        let mut writer = value::Writer::start(&mut evaluated);
         for (name, value) in variables {
+            if matches!(name, "NOW" | "CLUSTER_TIME" | "JS_SCOPE" | "IS_MR") {
+                return Err(Error::new(
+                    Code(4_738_901),
+                    format!("Attempt to set internal constant: {name}"),
+                ));
+            }
             query::expr::check_variable_name(name)?;
             let expr = Expr::parse(value.get(), &constants.context())?;
             let mut fields = Vec::new();
@@ -106,11 +142,24 @@ impl Constants {
             }
             let result = expr.eval(&Env::new(RawDoc::empty(), &arena))?;
             let result = if result.is_missing() { Val::Null } else { result };
-            writer.append(name, result);
+            // The variables that follow can use it.
+            constants.variables = DocBuf::build(|out| {
+                out.extend(constants.variables.as_doc());
+                out.append(name, result);
+            });
         }
-        writer.finish();
-        constants.variables = DocBuf::from_bytes(evaluated);
         Ok(constants)
+    }
+
+    /// The same with global variables for functions in JavaScript.
+    #[must_use]
+    pub(super) fn with_scope(self, scope: Option<RawDoc<'_>>) -> Constants {
+        let Some(scope) = scope else { return self };
+        let variables = DocBuf::build(|out| {
+            out.extend(self.variables.as_doc());
+            out.append("JS_SCOPE", Val::Document(scope));
+        });
+        Constants { variables, ..self }
     }
 
     /// Converts to the form that the language's compilers take.
@@ -123,6 +172,8 @@ impl Constants {
             deferred: &[],
             collation: self.collation.as_ref(),
             lenient: false,
+            javascript: self.javascript,
+            keeps_empty_timestamps: self.keeps_empty_timestamps,
         }
     }
 }
@@ -166,6 +217,32 @@ pub fn rewrites<'q>(
     let now = context.op.reads_newest() || context.op.is_in_transaction();
     let plain = hint.is_none() && constants.collation().is_none();
     Ok((wanted && now && plain).then(|| Rewrites::new(scope, context.db)))
+}
+
+/// Returns the rewrites of a query that is explained: patterns that do not answer are listed with
+/// the reason.
+///
+/// # Errors
+/// When `rewrite` is not a boolean.
+pub fn explained_rewrites<'q>(
+    context: &'q Context<'_>,
+    constants: &Constants,
+    scope: &'q Scope,
+    hint: Option<Val<'_>>,
+) -> Result<Rewrites<'q>> {
+    let wanted = context.args.get("rewrite").is_none() || context.args.bool("rewrite")?;
+    let barred = if !wanted {
+        Some("the query says rewrite: false")
+    } else if hint.is_some() {
+        Some("the query has a hint")
+    } else if constants.collation().is_some() {
+        Some("the query has a collation")
+    } else if !(context.op.reads_newest() || context.op.is_in_transaction()) {
+        Some("the query reads the past")
+    } else {
+        None
+    };
+    Ok(Rewrites::explained(scope, context.db, barred))
 }
 
 /// The parameters of a find.
@@ -249,7 +326,7 @@ impl Find<'_> {
         })
     }
 
-    /// Compiles the parts and chooses a plan.
+    /// Compiles the parts, chooses a plan and records it in the operation.
     ///
     /// # Errors
     /// Errors of parts that do not compile.
@@ -258,6 +335,7 @@ impl Find<'_> {
         constants: &Constants,
         collection: &Arc<Collection>,
         snapshot: &Snapshot,
+        op: &Operation,
     ) -> Result<Opened> {
         let context = constants.context();
         let filter = Arc::new(Filter::parse(self.filter.unwrap_or(RawDoc::empty()), &context)?);
@@ -266,18 +344,34 @@ impl Find<'_> {
         self.check_score(&filter, sort.as_ref())?;
         check_natural(self.hint, natural)?;
         let hint = self.hint.or(natural);
-        let question =
-            Question { collection, filter: &filter, sort: sort.as_ref(), hint, snapshot };
+        let question = Question {
+            collection,
+            filter: &filter,
+            sort: sort.as_ref(),
+            hint,
+            snapshot,
+            projection: self.projection,
+            written: self.filter.or(Some(RawDoc::empty())),
+        };
         let asks = |keyword| self.asks_for(keyword);
-        let shows = asks("sortKey") || asks("indexKey") || asks("recordId") || asks("patterns");
+        let near = asks("geoNearDistance") || asks("geoNearPoint");
+        let shows =
+            near || asks("sortKey") || asks("indexKey") || asks("recordId") || asks("patterns");
         let needs = match self.values {
             Some(path) => Needs::Values(path),
             None if self.counts => Needs::Count,
+            None if self.return_key && !shows => Needs::Keys,
             None if self.return_key || self.show_record || shows => Needs::Documents,
             None => Needs::Projection(projection.as_deref()),
         };
         let decision = logical::decide(&question, &needs, self.bounds)?;
         let Decision { plan, column, counts_entries, fired, .. } = decision;
+        let stage = match column {
+            Some(_) => "DISTINCT_SCAN",
+            None if counts_entries && is_count_scan(&plan.access) => "COUNT_SCAN",
+            None => "IXSCAN",
+        };
+        plan.note_in(&question, stage, op);
         let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
         // The natural order is that of the `_id` index, so a sort by it has its keys.
         let by_id = sort.is_some() && plan.sorted && collection.capped().is_none();
@@ -299,6 +393,7 @@ impl Find<'_> {
                 access: asks("indexKey").then(|| keys_of(access)),
                 record: asks("recordId").then(|| collection.clone()),
                 patterns: asks("patterns").then(|| Staleness::new(collection, snapshot)),
+                near: near.then(|| filter.clone()),
             },
             needed: None,
             escape: None,
@@ -307,7 +402,7 @@ impl Find<'_> {
         let escape = fallback.map(|(most, other)| {
             let options = options(&other.access);
             let (snapshot, collection) = (snapshot.clone(), collection.clone());
-            let shape = crate::plan_cache::shape::of(filter.root(), sort.as_ref());
+            let shape = question.shape();
             let begin = move || {
                 collection.counters.plans.forget(shape);
                 let scan = Scan::new(snapshot, collection, &other.access);
@@ -344,7 +439,8 @@ impl Find<'_> {
     pub fn check(&self, constants: &Constants) -> Result<()> {
         let context = constants.context();
         let filter = Filter::parse(self.filter.unwrap_or(RawDoc::empty()), &context)?;
-        let (sort, _) = parse_sort(self.sort, constants.collation())?;
+        let (sort, natural) = parse_sort(self.sort, constants.collation())?;
+        check_natural(self.hint, natural)?;
         parse_projection(self.projection, &context)?;
         self.check_score(&filter, sort.as_ref())?;
         match filter.text() {
@@ -355,10 +451,16 @@ impl Find<'_> {
 
     /// Refuses to show or sort by a text score where there is no text search.
     fn check_score(&self, filter: &Filter, sort: Option<&SortSpec>) -> Result<()> {
-        let wanted = sort.is_some_and(SortSpec::needs_score)
-            || self.projection.is_some_and(|doc| mentions_score(doc, 0));
-        if wanted && filter.text().is_none() {
+        let by_distance = sort.is_some_and(SortSpec::needs_distance);
+        let by_score = sort.is_some_and(SortSpec::needs_score) && !by_distance;
+        if (by_score || self.asks_for("textScore")) && filter.text().is_none() {
             return Err(no_score());
+        }
+        let keyword = ["geoNearDistance", "geoNearPoint"].into_iter().find(|keyword| {
+            self.asks_for(keyword) || (by_distance && *keyword == "geoNearDistance")
+        });
+        if let Some(keyword) = keyword.filter(|_| filter.near().is_none()) {
+            return Err(no_distance(keyword));
         }
         if self.asks_for("sortKey") && self.sort.is_none_or(RawDoc::is_empty) {
             return Err(no_sort());
@@ -372,13 +474,9 @@ impl Find<'_> {
     }
 }
 
-/// Whether a document contains `{$meta: "textScore"}`.
-fn mentions_score(doc: RawDoc<'_>, depth: usize) -> bool {
-    mentions_meta(doc, &["textScore"], depth)
-}
-
 /// Refuses a hint of the natural order with other fields, or against the sort.
 fn check_natural(hint: Option<Val<'_>>, sort: Option<Val<'_>>) -> Result<()> {
+    refuse_index_with_natural(hint, sort)?;
     let Some(Val::Document(hint)) = hint else { return Ok(()) };
     let Some(direction) = hint.get("$natural") else { return Ok(()) };
     if hint.count() > 1 {

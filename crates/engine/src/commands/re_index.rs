@@ -10,6 +10,7 @@ pub(super) static COMMAND: Command = Command {
     help: "Not supported by members of a replica set: drop and create the index instead.",
     fields: Some(&["reIndex"]),
     privilege: Required::Collection(&[Action::ReIndex]),
+    mistyped_name: Code::INVALID_NAMESPACE,
     run,
     ..Command::BASE
 };

@@ -1,13 +1,15 @@
-//! `renameCollection`: renames a collection, also into another database. Documents and index
-//! entries do not move: their keys do not contain names.
+//! `renameCollection`: renames a collection, also into another database, which copies it.
 
+use super::capped::{TRIES, copy, is_unchanged};
 use super::row::{NamedIn, Required};
 use super::{Command, Context};
 use crate::access::Authorization;
-use crate::catalog::change;
+use crate::catalog::{Catalog, Collection, change};
 use crate::namespace::{self, Namespace};
+use crate::records::temporary;
 use crate::upkeep::declare;
 use ::access::Action;
+use std::sync::Arc;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -46,60 +48,96 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             Error::new(Code::ILLEGAL_OPERATION, message)
         })?;
     }
+    if [&source, &target].iter().any(|name| &*name.collection == "system.views") {
+        return Err(Error::new(Code::ILLEGAL_OPERATION, "renaming system.views is not allowed"));
+    }
     if source == target {
         return Err(Error::new(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself"));
+    }
+    super::collection_uuid::check_in(context, &source.db, &source.collection)?;
+    if let Some(Val::Binary(4, uuid)) = args.get("dropTarget") {
+        super::collection_uuid::require(context, &target.db, &target.collection, uuid)?;
     }
     context.engine.data.wait_for_writers(&|| context.op.check_now(), |c| {
         let is = |named: &Namespace| c.db == named.db && c.name == named.collection;
         is(&source) || is(&target)
     })?;
+    if source.db == target.db {
+        rename(context, &source, &target, drop_target)?;
+    } else {
+        copy_over(context, &source, &target, drop_target)?;
+    }
+    context.engine.data.wake_tailing_cursors();
+    concern.write_error(out);
+    Ok(())
+}
+
+/// Refuses a rename that is not possible; returns the collection and the one that it replaces.
+fn check(
+    catalog: &Catalog,
+    source: &Namespace,
+    target: &Namespace,
+    drop_target: bool,
+) -> Result<(Arc<Collection>, Option<Arc<Collection>>)> {
+    let Some(collection) = catalog.get(&source.db, &source.collection).cloned() else {
+        return Err(Error::new(
+            Code::NAMESPACE_NOT_FOUND,
+            format!("Source collection {source} does not exist"),
+        ));
+    };
+    if collection.view().is_some() {
+        return Err(Error::new(
+            Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            format!("cannot rename view: {source}"),
+        ));
+    }
+    let existing = catalog.get(&target.db, &target.collection).cloned();
+    let leaves =
+        source.db != target.db && declare::concerns(catalog, &source.db, &source.collection);
+    if leaves || declare::concerns(catalog, &target.db, &target.collection) {
+        let name = if leaves { &source } else { &target };
+        return Err(Error::new(
+            Code::NOT_IMPLEMENTED,
+            format!(
+                "'{name}' takes part in patterns: it can neither move to another database nor be \
+                 replaced by a renamed collection"
+            ),
+        ));
+    }
+    match &existing {
+        Some(view) if view.view().is_some() => {
+            return Err(Error::new(
+                Code::NAMESPACE_EXISTS,
+                format!("a view already exists with that name: {target}"),
+            ));
+        }
+        Some(_) if !drop_target => {
+            return Err(Error::new(Code::NAMESPACE_EXISTS, "target namespace exists"));
+        }
+        Some(_) => {}
+        None => change::check_database_case(catalog, &target.db)?,
+    }
+    Ok((collection, existing))
+}
+
+/// Renames within a database. Documents and index entries do not move: their keys contain no names.
+fn rename(
+    context: &Context<'_>,
+    source: &Namespace,
+    target: &Namespace,
+    drop_target: bool,
+) -> Result<()> {
     let replaced = context.engine.data.change_catalog(|catalog, batch| {
-        let Some(collection) = catalog.get(&source.db, &source.collection).cloned() else {
-            return Err(Error::new(
-                Code::NAMESPACE_NOT_FOUND,
-                format!("Source collection {source} does not exist"),
-            ));
-        };
-        if collection.view().is_some() {
-            return Err(Error::new(
-                Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
-                format!("cannot rename view: {source}"),
-            ));
-        }
-        let existing = catalog.get(&target.db, &target.collection).cloned();
+        let (collection, existing) = check(catalog, source, target, drop_target)?;
         let patterns = catalog.patterns(&source.db).to_vec();
-        let leaves =
-            source.db != target.db && declare::concerns(catalog, &source.db, &source.collection);
-        if leaves || declare::concerns(catalog, &target.db, &target.collection) {
-            let name = if leaves { &source } else { &target };
-            return Err(Error::new(
-                Code::NOT_IMPLEMENTED,
-                format!(
-                    "'{name}' takes part in patterns: it can neither move to another database nor \
-                     be replaced by a renamed collection"
-                ),
-            ));
-        }
-        match &existing {
-            Some(view) if view.view().is_some() => {
-                return Err(Error::new(
-                    Code::NAMESPACE_EXISTS,
-                    format!("a view already exists with that name: {target}"),
-                ));
-            }
-            Some(_) if !drop_target => {
-                return Err(Error::new(Code::NAMESPACE_EXISTS, "target namespace exists"));
-            }
-            Some(existing) => change::remove(catalog, batch, existing),
-            None => change::check_database_case(catalog, &target.db)?,
+        if let Some(existing) = &existing {
+            change::remove(catalog, batch, existing);
         }
         catalog.remove(&source.db, &source.collection);
-        let renamed = change::altered(&collection, |collection| {
-            collection.db = target.db.clone();
-            collection.name = target.collection.clone();
-        });
+        let renamed =
+            change::altered(&collection, |collection| collection.name = target.collection.clone());
         change::put(catalog, batch, renamed);
-        if source.db == target.db && !patterns.is_empty() {
+        if !patterns.is_empty() {
             let names = (&*source.collection, &*target.collection);
             declare::rename(catalog, batch, &source.db, &patterns, names)?;
         }
@@ -108,9 +146,61 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if let Some(replaced) = replaced {
         change::discard(&context.engine.data.trash, &replaced);
     }
-    context.engine.data.wake_tailing_cursors();
-    concern.write_error(out);
     Ok(())
+}
+
+/// Renames into another database: copies the documents into a temporary collection there, whose
+/// inserts are events as in MongoDB, and puts it in place of the target while the source is dropped.
+/// Begins again when the source was written to meanwhile.
+fn copy_over(
+    context: &Context<'_>,
+    source: &Namespace,
+    target: &Namespace,
+    drop_target: bool,
+) -> Result<()> {
+    let data = &context.engine.data;
+    for _ in 0..TRIES {
+        let (collection, _) = check(&data.catalog.load(), source, target, drop_target)?;
+        let name = namespace::temporary(namespace::MOVING);
+        let options = &collection.options;
+        let made = temporary::create(data, &target.db, &name, options, Some(&collection))?;
+        let snapshot = data.store.snapshot();
+        let moved =
+            copy(context.engine, context.op, &collection, &snapshot, &made, true).and_then(|()| {
+                data.change_catalog(|catalog, batch| {
+                    if !is_unchanged(catalog, &collection, &snapshot) {
+                        return Ok(None);
+                    }
+                    let (_, existing) = check(catalog, source, target, drop_target)?;
+                    if let Some(existing) = &existing {
+                        change::remove(catalog, batch, existing);
+                    }
+                    temporary::put_in_place(catalog, batch, &made, &target.collection)?;
+                    change::remove(catalog, batch, &collection);
+                    Ok(Some(existing))
+                })
+            });
+        match moved {
+            Ok(Some(existing)) => {
+                change::discard(&data.trash, &collection);
+                if let Some(existing) = existing {
+                    change::discard(&data.trash, &existing);
+                }
+                return Ok(());
+            }
+            Ok(None) => temporary::remove(data, &made)?,
+            Err(error) => {
+                // Return the first error, even if removing the copy fails too.
+                let _ = temporary::remove(data, &made);
+                return Err(error);
+            }
+        }
+        context.op.check_now()?;
+    }
+    Err(Error::new(
+        Code::WRITE_CONFLICT,
+        "the collection was written to again and again while it was copied",
+    ))
 }
 
 fn allowed(auth: &Authorization<'_>) -> bool {

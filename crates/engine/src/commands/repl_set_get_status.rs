@@ -1,8 +1,8 @@
 //! `replSetGetStatus`: returns the state of the replica set.
 
-use super::hello::{SET_NAME, address, write_op_time};
+use super::hello::{address, set_name, write_op_time};
 use super::row::Required;
-use super::{Command, Context};
+use super::{Command, Context, replica_set};
 use ::access::Action;
 use value::{Result, Val, Writer};
 
@@ -17,11 +17,12 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn get_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    replica_set::check(context)?;
     let engine = context.engine;
     let (now, wall_ms) = engine.data.changes.newest();
     let date = Val::DateTime((now >> 32) as i64 * 1000);
     let wall = Val::DateTime(wall_ms);
-    out.str("set", SET_NAME);
+    out.str("set", set_name(context));
     out.append("date", Val::DateTime(crate::clock::now_ms()));
     out.i32("myState", 1).i64("term", 1);
     out.str("syncSourceHost", "").i32("syncSourceId", -1);
@@ -49,9 +50,9 @@ fn get_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             out.doc("optime", |out| write_op_time(out, now));
             out.append("optimeDate", date);
             out.append("lastAppliedWallTime", wall).append("lastDurableWallTime", wall);
-            let started = (engine.observed.started_ms / 1000) as u64;
+            let started = (engine.data.opened_ms / 1000) as u64;
             out.append("electionTime", Val::Timestamp(started << 32 | 1));
-            out.append("electionDate", Val::DateTime(engine.observed.started_ms));
+            out.append("electionDate", Val::DateTime(engine.data.opened_ms));
             out.i32("configVersion", 1).i32("configTerm", 1);
             out.bool("self", true).str("lastHeartbeatMessage", "");
         });

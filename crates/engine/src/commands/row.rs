@@ -10,9 +10,10 @@ pub(super) use super::read_concern::ReadConcerns;
 pub(super) use super::stable_api::StableApi;
 pub(super) use crate::access::Required;
 pub(super) use crate::operation::NamedIn;
+use crate::options::Options;
 pub(super) use crate::upkeep::reading::Reads;
 pub(super) use crate::usage::Kind;
-use value::{Error, Result, Writer};
+use value::{Code, Error, Result, Writer};
 
 /// A command that clients can send, with all facts about it.
 pub struct Command {
@@ -26,10 +27,15 @@ pub struct Command {
     pub help: &'static str,
     /// Its fields other than the generic ones; `None` when unknown fields are ignored.
     pub fields: Option<&'static [&'static str]>,
+    /// Whether its collection may be named by UUID.
+    pub(crate) by_uuid: bool,
     /// Runs on the `admin` database only.
     pub admin: bool,
     /// Available only with `--test-commands`. Fail points do not apply to it.
     pub test: bool,
+
+    /// Available only with `--javascript`.
+    pub(crate) javascript: bool,
 
     /// The privileges that a client needs. Checked only if clients must log in.
     pub(crate) privilege: Required,
@@ -62,10 +68,16 @@ pub struct Command {
     pub(crate) usage: Kind,
     /// Whether it has its own counters, and so is not counted in `opcounters.command`.
     pub(crate) counts_itself: bool,
+    /// Whether it takes updates; those with `arrayFilters` and by pipelines are counted.
+    pub(crate) takes_updates: bool,
     /// Whether `$queryStats` counts it.
     pub(crate) query_stats: bool,
     /// Which field names its collection.
     pub(crate) namespace: NamedIn,
+    /// The error code when that name is not a string.
+    pub(crate) mistyped_name: Code,
+    /// Whether a `writeConcern` is an error.
+    pub(crate) refuses_write_concern: bool,
     /// Whether each run is logged at the level `info`: it removes data, or changes privileges or
     /// settings.
     pub(crate) audited: bool,
@@ -89,8 +101,10 @@ impl Command {
         any_case: false,
         help: "",
         fields: Some(&[]),
+        by_uuid: false,
         admin: false,
         test: false,
+        javascript: false,
         privilege: Required::Everything,
         first_user: false,
         credentials: false,
@@ -104,14 +118,25 @@ impl Command {
         limits_itself: false,
         usage: Kind::Command,
         counts_itself: false,
+        takes_updates: false,
         query_stats: false,
         namespace: NamedIn::FirstField,
+        mistyped_name: Code::BAD_VALUE,
+        refuses_write_concern: false,
         audited: false,
         profiled: true,
         waits: false,
         uncompressed: false,
         run: |context, _| Err(Error::internal(format!("{} does nothing", context.name))),
     };
+}
+
+impl Command {
+    /// Whether a server with these options has it.
+    #[must_use]
+    pub(crate) fn is_available(&self, options: &Options) -> bool {
+        (!self.test || options.test_commands) && (!self.javascript || options.javascript)
+    }
 }
 
 /// The facts about a command that a server needs before it runs it.

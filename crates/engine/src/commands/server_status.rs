@@ -6,7 +6,7 @@ use super::{Command, Context, hello};
 use crate::access::MECHANISMS;
 use crate::host;
 use crate::metrics::{Counter, read};
-use crate::options::Storage;
+use crate::options::{Storage, Topology};
 use crate::shared::Inner;
 use ::access::Action;
 use ::patterns::stats::Stats;
@@ -37,6 +37,7 @@ static SECTIONS: &[(&str, Section)] = &[
     ("mem", memory),
     ("metrics", metrics),
     ("network", network),
+    ("opLatencies", operation_latencies),
     ("opcounters", operation_counters),
     ("opcountersRepl", replicated_counters),
     ("oplogTruncation", |context, out| context.engine.data.changes.write_truncation(out)),
@@ -47,6 +48,7 @@ static SECTIONS: &[(&str, Section)] = &[
     ("store", store),
     ("transactions", transactions),
     ("transportSecurity", transport_security),
+    ("wiredTiger", cache),
 ];
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -54,6 +56,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let uptime = engine.observed.started.elapsed();
     out.str("host", &host::name());
     out.str("version", super::build_info::MONGODB_VERSION);
+    out.str("motifVersion", crate::VERSION);
     out.str("process", "motif");
     out.i64("pid", i64::from(std::process::id()));
     out.f64("uptime", uptime.as_secs_f64().floor());
@@ -62,7 +65,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.append("localTime", Val::DateTime(crate::clock::now_ms()));
     for (name, section) in SECTIONS {
         let wanted = context.args.doc.get(name).is_none_or(Val::truthy);
-        if wanted {
+        // A router is in no replica set.
+        let is_there = *name != "repl" || engine.data.options.topology == Topology::ReplicaSet;
+        if wanted && is_there {
             out.doc(name, |out| section(context, out));
         }
     }
@@ -219,6 +224,7 @@ fn memory(context: &Context<'_>, out: &mut Writer<'_>) {
 fn metrics(context: &Context<'_>, out: &mut Writer<'_>) {
     let engine = context.engine;
     let metrics = &engine.observed.metrics;
+    out.doc("commands", |out| command_runs(context, out));
     out.doc("cursor", |out| {
         let (open, pinned) = engine.service.cursors.counts();
         put(out, "timedOut", &metrics.cursors_timed_out);
@@ -240,6 +246,12 @@ fn metrics(context: &Context<'_>, out: &mut Writer<'_>) {
     out.doc("queryExecutor", |out| {
         put(out, "scanned", &metrics.keys_examined);
         put(out, "scannedObjects", &metrics.documents_examined);
+        let resources = &engine.data.resources;
+        let all = read(&resources.collection_scans);
+        out.doc("collectionScans", |out| {
+            long(out, "nonTailable", all.saturating_sub(read(&resources.tailable_scans)));
+            long(out, "total", all);
+        });
     });
     out.doc("retryableWrites", |out| {
         put(out, "retriedStatementsCount", &metrics.retried_writes);
@@ -252,6 +264,32 @@ fn network(context: &Context<'_>, out: &mut Writer<'_>) {
     put(out, "bytesIn", &network.bytes_in);
     put(out, "bytesOut", &network.bytes_out);
     put(out, "numRequests", &network.requests);
+}
+
+/// The latencies of all operations; with histograms if the section is given `{histograms: true}`.
+fn operation_latencies(context: &Context<'_>, out: &mut Writer<'_>) {
+    let options = context.args.doc.get("opLatencies").and_then(Val::as_doc);
+    let histograms = options.and_then(|doc| doc.get("histograms")).is_some_and(Val::truthy);
+    context.engine.observed.latencies.write(out, histograms);
+}
+
+/// The number of runs of each command.
+fn command_runs(context: &Context<'_>, out: &mut Writer<'_>) {
+    let metrics = &context.engine.observed.metrics;
+    put(out, "<UNKNOWN>", &metrics.unknown_commands);
+    for (place, command) in super::ALL.iter().enumerate() {
+        let Some(runs) = metrics.runs.of(place).filter(|_| !command.test) else { continue };
+        out.doc(command.name, |out| {
+            if command.takes_updates {
+                put(out, "arrayFilters", &runs.array_filters);
+            }
+            put(out, "failed", &runs.failed);
+            if command.takes_updates {
+                put(out, "pipeline", &runs.pipelines);
+            }
+            put(out, "total", &runs.total);
+        });
+    }
 }
 
 fn operation_counters(context: &Context<'_>, out: &mut Writer<'_>) {
@@ -274,7 +312,7 @@ fn replicated_counters(_: &Context<'_>, out: &mut Writer<'_>) {
 fn replica_set(context: &Context<'_>, out: &mut Writer<'_>) {
     let address = hello::address(context);
     out.array("hosts", |hosts| hosts.push(Val::String(address)));
-    out.str("setName", hello::SET_NAME).i32("setVersion", 1);
+    out.str("setName", hello::set_name(context)).i32("setVersion", 1);
     out.bool("isWritablePrimary", true).bool("secondary", false);
     out.str("primary", address).str("me", address);
     out.append("electionId", Val::ObjectId(hello::election_id()));
@@ -316,6 +354,8 @@ fn store(context: &Context<'_>, out: &mut Writer<'_>) {
         ("pauses", stats.pauses),
         ("pausedMicros", stats.paused.as_micros() as u64),
         ("longestWaitMicros", stats.longest_wait.as_micros() as u64),
+        ("largeWaits", stats.large_waits),
+        ("longestLargeWaitMicros", stats.longest_large_wait.as_micros() as u64),
         ("pinnedBytes", stats.history_bytes),
         ("pinnedStates", stats.history_states),
         ("oldestPinnedSeconds", stats.oldest_pinned.unwrap_or_default().as_secs()),
@@ -338,6 +378,38 @@ fn store(context: &Context<'_>, out: &mut Writer<'_>) {
                 long(out, "tries", u64::from(failure.tries));
             });
         }
+    });
+}
+
+/// The store's figures under the names by which monitoring tools look for those of MongoDB's: `used` and
+/// `dirty` of mongostat, and the cache of exporters.
+fn cache(context: &Context<'_>, out: &mut Writer<'_>) {
+    let data = &context.engine.data;
+    let stats = data.store.stats();
+    let unwritten: u64 = stats.spaces.iter().map(|space| space.memtable_bytes).sum();
+    let limit = data.options.cache_bytes.saturating_add(data.options.memtable_bytes());
+    out.doc("cache", |out| {
+        for (name, value) in [
+            ("bytes currently in the cache", stats.cache_bytes + stats.page_bytes + unwritten),
+            ("bytes dirty in the cache cumulative", stats.log_written_bytes),
+            ("maximum bytes configured", limit),
+            ("pages read into cache", stats.page_misses),
+            ("pages requested from the cache", stats.page_hits + stats.page_misses),
+            ("tracked dirty bytes in the cache", unwritten),
+        ] {
+            long(out, name, value);
+        }
+    });
+    out.doc("log", |out| {
+        long(out, "log bytes written", stats.log_written_bytes);
+        long(out, "log sync operations", stats.syncs);
+    });
+    out.doc("snapshot-window-settings", |out| {
+        let seconds = data.past.window_seconds.load(Ordering::Relaxed);
+        out.i32(
+            "current available snapshot window size in seconds",
+            i32::try_from(seconds).unwrap_or(i32::MAX),
+        );
     });
 }
 
@@ -367,5 +439,39 @@ mod tests {
         assert_eq!(inner(status, &["opcounters", "insert"]), Some(2));
         assert_eq!(inner(status, &["metrics", "document", "inserted"]), Some(2));
         assert_eq!(inner(status, &["catalogStats", "collections"]), Some(1));
+        let cache = |name: &str| inner(status, &["wiredTiger", "cache", name]).expect("a number");
+        let used = cache("bytes currently in the cache");
+        assert!(cache("tracked dirty bytes in the cache") <= used);
+        assert!(used <= cache("maximum bytes configured"));
+        // The first document fails; the one behind it is not tried.
+        run("{insert: 'c', documents: [{_id: 1}, {_id: 3}]}");
+        run("{update: 'c', updates: [{q: {_id: 1}, u: [{$set: {l: [1, 2]}}]}, \
+             {q: {}, u: {$set: {'l.$[x]': 3}}, arrayFilters: [{x: 1}]}]}");
+        run("{findAndModify: 'c', query: {_id: 1}, update: {$set: {z: 1}}}");
+        run("{findAndModify: 'c', query: {_id: 2}, remove: true}");
+        let status = run("{serverStatus: 1}");
+        let status = status.as_doc();
+        for (path, count) in [
+            (["opcounters", "insert", ""], 3),
+            (["opcounters", "update", ""], 2),
+            (["metrics", "document", "updated"], 3),
+            (["metrics", "document", "deleted"], 1),
+        ] {
+            let path: Vec<&str> = path.into_iter().filter(|name| !name.is_empty()).collect();
+            assert_eq!(inner(status, &path), Some(count), "{path:?}");
+        }
+        for (command, field, count) in [
+            ("insert", "total", 2),
+            ("update", "total", 1),
+            ("update", "pipeline", 1),
+            ("update", "arrayFilters", 1),
+            ("findAndModify", "total", 2),
+            ("findAndModify", "pipeline", 0),
+            ("serverStatus", "failed", 0),
+        ] {
+            let counted = inner(status, &["metrics", "commands", command, field]);
+            assert_eq!(counted, Some(count), "{command} {field}");
+        }
+        assert!(inner(status, &["opLatencies", "writes", "ops"]) >= Some(5));
     }
 }

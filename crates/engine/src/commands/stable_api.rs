@@ -2,6 +2,7 @@
 //! command says whether it is part of it.
 
 use super::Command;
+use crate::request::ApiParameters;
 use crate::stages;
 use value::{Code, Error, RawDoc, Result, Val};
 
@@ -20,16 +21,14 @@ pub(crate) enum StableApi {
 ///
 /// # Errors
 /// APIStrictError; errors of malformed fields.
-pub(super) fn check(command: &Command, body: RawDoc<'_>) -> Result<()> {
-    let version = body.find("apiVersion").is_some();
-    let strict = body.get("apiStrict");
-    if !version && (strict.is_some() || body.find("apiDeprecationErrors").is_some()) {
+pub(super) fn check(command: &Command, body: RawDoc<'_>, api: ApiParameters) -> Result<()> {
+    if !api.version && (api.strict.is_some() || api.deprecation_errors.is_some()) {
         return Err(Error::new(
             Code(4_886_600),
             "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion",
         ));
     }
-    if !strict.is_some_and(Val::truthy) {
+    if api.strict != Some(true) {
         return Ok(());
     }
     match command.stable_api {
@@ -39,6 +38,33 @@ pub(super) fn check(command: &Command, body: RawDoc<'_>) -> Result<()> {
             "Provided apiStrict:true, but the command {} is not in API Version 1",
             command.name
         )),
+    }
+}
+
+/// Refuses another API version or strictness than that of the command that began.
+///
+/// # Errors
+/// APIMismatchError.
+pub(super) fn check_same(begun: RawDoc<'_>, now: ApiParameters) -> Result<()> {
+    if ApiParameters::of(begun) == now {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::API_MISMATCH_ERROR,
+        "the API parameters differ from those of the command that opened the cursor",
+    ))
+}
+
+/// Refuses options that are not in version 1: `names` are the fields of `command` that are not.
+///
+/// # Errors
+/// APIStrictError.
+pub(super) fn refuse_fields(body: RawDoc<'_>, command: &str, names: &[&str]) -> Result<()> {
+    match names.iter().find(|name| body.find(name).is_some()) {
+        Some(name) => {
+            refuse(format!("BSON field '{command}.{name}' is not allowed with apiStrict:true."))
+        }
+        None => Ok(()),
     }
 }
 

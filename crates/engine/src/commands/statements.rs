@@ -2,6 +2,7 @@
 //! how their errors are reported.
 
 use super::Context;
+use crate::metrics;
 use crate::operation::Operation;
 use crate::reply;
 use value::{Code, Error, RawDoc, Result, Val, Writer, limits};
@@ -107,4 +108,16 @@ pub fn wrapped(name: &str, value: Val<'_>) -> value::DocBuf {
     value::DocBuf::build(|out| {
         out.append(name, value);
     })
+}
+
+/// Counts an update of the running command, if it is one by a pipeline or with `arrayFilters`.
+pub fn count_update(context: &Context<'_>, update: Option<Val<'_>>, has_array_filters: bool) {
+    let by_pipeline = matches!(update, Some(Val::Array(_)));
+    if !by_pipeline && !has_array_filters {
+        return;
+    }
+    let runs = &context.engine.observed.metrics.runs;
+    let Some(runs) = super::place(context.name).and_then(|place| runs.of(place)) else { return };
+    metrics::add(&runs.pipelines, u64::from(by_pipeline));
+    metrics::add(&runs.array_filters, u64::from(has_array_filters));
 }

@@ -2,19 +2,27 @@
 
 use super::explain::{Purpose, Query, first_statement};
 use super::query::Find;
-use super::query::{Constants, writable};
+use super::query::{Constants, KEEP_TIMESTAMPS, writable};
 use super::row::{Explain, Kind, Required, StableApi, Transactions};
-use super::statements::{Statements, fails_command, statement_id, wrapped, write_errors};
-use super::{Command, Context};
+use super::statements::{
+    Statements, count_update, fails_command, statement_id, wrapped, write_errors,
+};
+use super::update_together::Together;
+use super::{Command, Context, collection_uuid, stable_api};
 use crate::access::Authorization;
 use crate::args::Args;
+use crate::catalog::Collection;
 use crate::exec::modify::{self, Target};
 use crate::metrics;
+use crate::operation::Operation;
 use crate::records::create_collection::ensure_collection;
+use crate::report::Writes;
 use crate::session::{Done, Retryable};
+use crate::txn::Transaction;
 use ::access::Action;
 use ::access::Actions;
 use query::update::{Series, Update};
+use std::sync::Arc;
 use store::Seqno;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
@@ -27,14 +35,19 @@ pub(super) static COMMAND: Command = Command {
         "ordered",
         "bypassPatterns",
         "bypassDocumentValidation",
+        "bypassEmptyTsReplacement",
         "let",
+        "collectionUUID",
     ]),
     privilege: Required::Custom(allowed),
     transactions: Transactions::Allowed,
     retryable: true,
-    stable_api: StableApi::Included,
+    stable_api: StableApi::Checked(|body| {
+        stable_api::refuse_fields(body, "update", &["collectionUUID"])
+    }),
     usage: Kind::Update,
     counts_itself: true,
+    takes_updates: true,
     explain: Explain::Query(explained),
     run,
     ..Command::BASE
@@ -64,52 +77,119 @@ pub(super) struct Outcome {
     pub(super) newest: Option<Seqno>,
 }
 
+impl Outcome {
+    /// What the profile shows of it.
+    pub(super) fn writes(&self) -> Writes {
+        Writes {
+            matched: Some(self.matched),
+            modified: Some(self.modified),
+            upserted: Some(u64::from(self.upserted.is_some())),
+            ..Writes::default()
+        }
+    }
+}
+
+/// A statement as the profile shows it: with the options that it leaves out.
+fn profiled(statement: RawDoc<'_>) -> DocBuf {
+    let flag = |name| statement.get(name).is_some_and(Val::truthy);
+    DocBuf::build(|out| {
+        for name in ["q", "u", "c", "arrayFilters", "hint"] {
+            if let Some(value) = statement.find(name) {
+                out.raw(name, value);
+            }
+        }
+        out.bool("multi", flag("multi")).bool("upsert", flag("upsert"));
+        for name in ["upsertSupplied", "collation", "sort"] {
+            if let Some(value) = statement.find(name) {
+                out.raw(name, value);
+            }
+        }
+    })
+}
+
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let ordered = context.args.bool_or_true("ordered")?;
     let bypass = context.args.bool("bypassDocumentValidation")?;
+    // The constants read it, too; but its error is one of the command, not of each statement.
+    context.args.bool(KEEP_TIMESTAMPS)?;
     let concern = context.write_concern()?;
     let mut retryable = Retryable::of(context.args.doc, context.session)?;
-    let constants = Constants::new(context)?;
+    let constants = Constants::of_writes(context);
     let statements = Statements::of(context, "updates")?;
     let first = statement_id(context.args.doc)?;
     let engine = context.engine;
     writable(&context.catalog(), context.db, name)?;
-    metrics::add(&engine.observed.metrics.updates, statements.documents().len() as u64);
+    crate::namespace::check_written(context.db, name)?;
     // Malformed statements are refused before anything is changed.
+    let metrics = &engine.observed.metrics;
     for doc in statements.documents() {
         check_statement(&Args::new("update.updates", *doc))?;
+        count_update(context, doc.get("u"), doc.find("arrayFilters").is_some());
     }
     let (mut matched, mut modified) = (0, 0);
     let mut upserted: Vec<(usize, OwnedVal)> = Vec::new();
     let mut errors = Vec::new();
     let mut newest = None;
-    for (at, doc) in statements.documents().iter().enumerate() {
+    let refused = collection_uuid::refused_statements(context, name, 1, ordered)?.pop();
+    let constants = match refused {
+        Some((_, error)) => Err(error),
+        None => constants,
+    };
+    let together = |constants| Together { context, name, constants, bypass, ordered, alone: 0 };
+    // Each statement has an entry of its own in the profile.
+    let mut together = constants.as_ref().ok().filter(|_| !context.op.is_profiled()).map(together);
+    let mut at = 0;
+    'statements: while let Some(doc) = statements.documents().get(at) {
         context.op.check_now()?;
         let statement = first.wrapping_add(at as i32);
-        let retry = retryable.as_mut().map(|retryable| (retryable, statement));
-        match one(context, name, *doc, &constants, bypass, retry) {
-            Ok(outcome) => {
-                matched += outcome.matched;
-                modified += outcome.modified;
-                newest = newest.max(outcome.newest);
-                if let Some(id) = outcome.upserted {
-                    matched += 1;
-                    upserted.push((at, id));
+        let left = statements.documents().get(at..).unwrap_or(&[]);
+        let mut outcomes = match &mut together {
+            Some(together) => together.commit(left, retryable.as_mut(), statement)?,
+            None => Vec::new(),
+        };
+        if outcomes.is_empty() {
+            let retry = retryable.as_mut().map(|retryable| (retryable, statement));
+            let begun = context.op.begin_statement();
+            let outcome = match &constants {
+                Ok(constants) => one(context, name, *doc, constants, bypass, retry),
+                Err(error) => Err(error.clone()),
+            };
+            if let Some(begun) = begun {
+                let writes = outcome.as_ref().map(Outcome::writes).unwrap_or_default();
+                let error = outcome.as_ref().err();
+                context.op.end_statement(begun, profiled(*doc), writes, error);
+            }
+            outcomes.push(outcome);
+        }
+        for outcome in outcomes {
+            match outcome {
+                Ok(outcome) => {
+                    matched += outcome.matched;
+                    modified += outcome.modified;
+                    newest = newest.max(outcome.newest);
+                    if let Some(id) = outcome.upserted {
+                        matched += 1;
+                        upserted.push((at, id));
+                    }
+                }
+                Err(error) => {
+                    if fails_command(context.op, &error) {
+                        metrics::add(&metrics.updates, at as u64 + 1);
+                        return Err(error);
+                    }
+                    errors.push((at, error));
+                    if ordered || context.op.has_failed() {
+                        at += 1;
+                        break 'statements;
+                    }
                 }
             }
-            Err(error) => {
-                if fails_command(context.op, &error) {
-                    return Err(error);
-                }
-                errors.push((at, error));
-                if ordered || context.op.has_failed() {
-                    break;
-                }
-            }
+            at += 1;
         }
     }
-    metrics::add(&engine.observed.metrics.documents_updated, modified);
+    metrics::add(&metrics.updates, at as u64);
+    metrics::add(&metrics.documents_updated, modified);
     concern.wait(engine, newest)?;
     out.count("n", matched);
     write_errors(out, &errors);
@@ -151,15 +231,22 @@ fn check_statement(args: &Args<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Runs one statement.
-pub(super) fn one(
+/// A compiled statement.
+pub(super) struct Prepared<'a> {
+    pub(super) update: Update,
+    pub(super) target: Target<'a>,
+    pub(super) multi: bool,
+    pub(super) upsert: bool,
+}
+
+/// Compiles a statement.
+pub(super) fn prepare<'a>(
     context: &Context<'_>,
     name: &str,
-    doc: RawDoc<'_>,
+    doc: RawDoc<'a>,
     constants: &Constants,
-    bypass: bool,
-    retry: Option<(&mut Retryable, i32)>,
-) -> Result<Outcome> {
+    is_retryable: bool,
+) -> Result<Prepared<'a>> {
     let args = Args::new("update.updates", doc);
     let constants = &constants.of_statement(context, name, &args)?;
     let multi = args.bool("multi")?;
@@ -177,15 +264,8 @@ pub(super) fn one(
                 ));
             }
             // These are values, not expressions.
-            let literals = DocBuf::build(|out| {
-                for (name, value) in variables {
-                    out.doc(name, |out| {
-                        out.raw("$literal", value);
-                    });
-                }
-            });
-            with_constants = Constants::with_let(context, Some(literals.as_doc()))?
-                .of_statement(context, name, &args)?;
+            with_constants =
+                Constants::with_values(context, variables)?.of_statement(context, name, &args)?;
             &with_constants
         }
     };
@@ -200,17 +280,31 @@ pub(super) fn one(
     if multi && sort.is_some() {
         return Err(Error::new(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true"));
     }
-    if multi && retry.is_some() {
+    if multi && is_retryable {
         return Err(Error::new(
             Code::INVALID_OPTIONS,
             "Cannot use retryable writes with multi=true",
         ));
     }
     let target = modify::target(&constants.context(), args.doc("q")?, sort, args.hint()?)?;
-    if multi {
-        return many(context, name, &update, &target, upsert, bypass);
+    Ok(Prepared { update, target, multi, upsert })
+}
+
+/// Runs one statement.
+pub(super) fn one(
+    context: &Context<'_>,
+    name: &str,
+    doc: RawDoc<'_>,
+    constants: &Constants,
+    bypass: bool,
+    retry: Option<(&mut Retryable, i32)>,
+) -> Result<Outcome> {
+    let statement = prepare(context, name, doc, constants, retry.is_some())?;
+    let Prepared { update, target, multi, upsert } = &statement;
+    if *multi {
+        return many(context, name, update, target, *upsert, bypass);
     }
-    single(context, name, &update, &target, upsert, bypass, retry)
+    single(context, name, update, target, *upsert, bypass, retry)
 }
 
 /// Reads `arrayFilters`.
@@ -250,25 +344,7 @@ fn single(
                 return Ok(if upsert { None } else { Some(Outcome::default()) });
             };
             let collection = context.op.sees_to_write(collection)?;
-            let mut outcome = Outcome::default();
-            match modify::choose_one(txn, context.op, &collection, target)? {
-                Some(chosen) => {
-                    outcome.matched = 1;
-                    let new = modify::update_chosen(
-                        txn,
-                        &collection,
-                        &mut Series::new(update),
-                        &chosen,
-                        bypass,
-                    )?;
-                    outcome.modified = u64::from(new.is_some());
-                }
-                None if upsert => {
-                    let doc = modify::upsert(txn, &collection, update, target, bypass)?;
-                    outcome.upserted = doc.as_doc().get("_id").map(OwnedVal::new);
-                }
-                None => {}
-            }
+            let outcome = change(txn, context.op, &collection, update, target, upsert, bypass)?;
             if let Some((retryable, statement)) = &mut retry {
                 retryable.store(&engine.observed.metrics, txn, vec![done(*statement, &outcome)]);
             }
@@ -281,14 +357,41 @@ fn single(
     }
 }
 
+/// Changes the first document that matches, or inserts one.
+pub(super) fn change(
+    txn: &mut Transaction,
+    op: &Operation,
+    collection: &Arc<Collection>,
+    update: &Update,
+    target: &Target<'_>,
+    upsert: bool,
+    bypass: bool,
+) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    match modify::choose_one(txn, op, collection, target)? {
+        Some(chosen) => {
+            outcome.matched = 1;
+            let mut once = Series::new(update);
+            let new = modify::update_chosen(txn, collection, &mut once, &chosen, bypass)?;
+            outcome.modified = u64::from(new.is_some());
+        }
+        None if upsert => {
+            let doc = modify::upsert(txn, collection, update, target, bypass)?;
+            outcome.upserted = doc.as_doc().get("_id").map(OwnedVal::new);
+        }
+        None => {}
+    }
+    Ok(outcome)
+}
+
 /// The result of a statement, for the session's history.
-fn done(statement: i32, outcome: &Outcome) -> Done {
+pub(super) fn done(statement: i32, outcome: &Outcome) -> Done {
     let detail = outcome.upserted.as_ref().map(|id| wrapped("_id", id.get()));
     Done::one(statement, outcome.matched as i64, outcome.modified as i64, detail)
 }
 
 /// The result of a statement that ran before, for a retry.
-fn again(done: &Done) -> Outcome {
+pub(super) fn again(done: &Done) -> Outcome {
     let id = done.detail.as_ref().and_then(|detail| detail.as_doc().get("_id"));
     Outcome {
         matched: done.n as u64,
@@ -349,5 +452,6 @@ fn allowed(auth: &Authorization<'_>) -> bool {
 fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     let (statement, find) = first_statement(context, "updates", "update.updates")?;
     let limit = (!statement.bool("multi")?).then_some(1);
-    Ok(Query { find: Find { limit, ..find }, purpose: Purpose::Update })
+    let (find, upserts) = (Find { limit, ..find }, statement.bool("upsert")?);
+    Ok(Query { find, purpose: Purpose::Update, upserts, returns: false })
 }

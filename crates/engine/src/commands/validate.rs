@@ -4,6 +4,7 @@
 use super::row::Required;
 use super::{Command, Context};
 use crate::check::{catalog_at, check_collection};
+use crate::damage::Gaps;
 use ::access::Action;
 use value::{Code, Error, Result, Val, Writer};
 
@@ -13,6 +14,7 @@ pub(super) static COMMAND: Command = Command {
     // Drivers also send options of other storage engines, such as `scandata`.
     fields: None,
     privilege: Required::Collection(&[Action::Validate]),
+    mistyped_name: Code::INVALID_NAMESPACE,
     run,
     ..Command::BASE
 };
@@ -48,7 +50,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         return Err(Error::new(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot validate a view"));
     }
     let op = context.op;
-    let report = check_collection(&snapshot, collection, &mut |_| op.check_now())?;
+    let report =
+        check_collection(&snapshot, collection, &Gaps::default(), &mut |_| op.check_now())?;
     out.str("ns", &collection.namespace());
     out.count("nInvalidDocuments", report.unreadable);
     out.i32("nNonCompliantDocuments", 0);

@@ -8,6 +8,8 @@ use crate::planner::{Candidate, KeyRange, bounds};
 use crate::store_failed;
 use std::collections::VecDeque;
 use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use store::{Direction, Range, Snapshot, Space};
 use value::{Code, Error, RawDoc, Result, keys};
 
@@ -19,8 +21,11 @@ const STEPS: usize = 8;
 pub struct DistinctScan {
     snapshot: Snapshot,
     ranges: VecDeque<KeyRange>,
+    direction: Direction,
     current: Option<(Range, KeyRange)>,
-    cover: Cover,
+    cover: Arc<Cover>,
+    /// Whether documents without the field count, as a value of their own.
+    keeps_missing: bool,
     /// The directions of the values up to the field.
     columns: Vec<bool>,
     /// The key up to and including the last value.
@@ -29,14 +34,41 @@ pub struct DistinctScan {
 }
 
 impl DistinctScan {
-    /// Creates a scan of a candidate for the field at this column.
+    /// Creates a scan of a candidate for the values of the field at this column.
     #[must_use]
     pub fn new(snapshot: Snapshot, candidate: &Candidate, column: usize) -> DistinctScan {
+        let cover = Arc::new(Cover::only(&candidate.index, column));
+        DistinctScan::with(snapshot, candidate, column, cover, false)
+    }
+
+    /// Creates a scan of a covered candidate for the first entry of each group by the field at this
+    /// column.
+    #[must_use]
+    pub fn of_groups(snapshot: Snapshot, candidate: &Candidate, column: usize) -> DistinctScan {
+        let only = || Arc::new(Cover::only(&candidate.index, column));
+        let cover = candidate.cover.clone().unwrap_or_else(only);
+        DistinctScan::with(snapshot, candidate, column, cover, true)
+    }
+
+    fn with(
+        snapshot: Snapshot,
+        candidate: &Candidate,
+        column: usize,
+        cover: Arc<Cover>,
+        keeps_missing: bool,
+    ) -> DistinctScan {
+        candidate.index.uses.fetch_add(1, Ordering::Relaxed);
+        let mut ranges: VecDeque<KeyRange> = candidate.ranges.iter().cloned().collect();
+        if candidate.direction == Direction::Reverse {
+            ranges.make_contiguous().reverse();
+        }
         DistinctScan {
             snapshot,
-            ranges: candidate.ranges.iter().cloned().collect(),
+            ranges,
+            direction: candidate.direction,
             current: None,
-            cover: Cover::only(&candidate.index, column),
+            cover,
+            keeps_missing,
             columns: candidate.index.columns.iter().take(column + 1).copied().collect(),
             last: Vec::new(),
             examined: Examined::default(),
@@ -46,10 +78,8 @@ impl DistinctScan {
     fn open(&mut self, range: KeyRange) -> Result<()> {
         let from = Bound::Included(range.from.as_slice());
         let to = Bound::Excluded(range.to.as_slice());
-        let opened = self
-            .snapshot
-            .range(Space::Indexes, from, to, Direction::Forward)
-            .map_err(store_failed)?;
+        let opened =
+            self.snapshot.range(Space::Indexes, from, to, self.direction).map_err(store_failed)?;
         self.current = Some((opened, range));
         Ok(())
     }
@@ -75,7 +105,14 @@ impl Stream for DistinctScan {
                 continue;
             };
             if same >= STEPS {
-                let rest = KeyRange { from: bounds::after(&self.last), to: whole.to.clone() };
+                let rest = match self.direction {
+                    Direction::Forward => {
+                        KeyRange { from: bounds::after(&self.last), to: whole.to.clone() }
+                    }
+                    Direction::Reverse => {
+                        KeyRange { from: whole.from.clone(), to: self.last.clone() }
+                    }
+                };
                 same = 0;
                 self.open(rest)?;
                 continue;
@@ -96,7 +133,7 @@ impl Stream for DistinctScan {
             let length = self.length(&entry).ok_or_else(damaged)?;
             self.last = entry.get(..length).unwrap_or(&[]).to_vec();
             match self.cover.document(entry.get(4..).unwrap_or(&[]), &types) {
-                Made::Document(doc) if !RawDoc::new(&doc).is_empty() => {
+                Made::Document(doc) if self.keeps_missing || !RawDoc::new(&doc).is_empty() => {
                     return Ok(Some(Doc::Made(doc)));
                 }
                 // A missing field is not a value. But a later entry of null may be one of a stored

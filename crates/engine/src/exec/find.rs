@@ -215,9 +215,9 @@ impl FindStream {
                 self.scan.next_where(op, &mut |doc| matcher.matches(RawDoc::new(doc)))?
             }
             (None, None) => self.scan.next(op)?,
-            (None, Some(filter)) => self
-                .scan
-                .next_where(op, &mut |doc| filter.matches_at(RawDoc::new(doc), &mut position))?,
+            (None, Some(filter)) => self.scan.next_where(op, &mut |doc| {
+                filter.matches_for_projection(RawDoc::new(doc), &mut position)
+            })?,
         };
         let Some(row) = row else { return Ok(None) };
         let row = match self.show_record {
@@ -243,7 +243,7 @@ impl FindStream {
             let matches = match (&mut self.matcher, &self.filter) {
                 (Some(matcher), _) => matcher.matches(doc)?,
                 (None, None) => true,
-                (None, Some(filter)) => filter.matches_at(doc, &mut position)?,
+                (None, Some(filter)) => filter.matches_for_projection(doc, &mut position)?,
             };
             if matches {
                 let row = match self.show_record {
@@ -265,10 +265,15 @@ impl FindStream {
         self.before.documents += done.documents;
     }
 
-    /// Returns the score of a document for the `$text` of the filter.
+    /// Returns the score of a document for the `$text` of the filter, or its distance from the
+    /// point of the `$near`.
     fn score(&self, doc: RawDoc<'_>) -> f64 {
-        let text = self.filter.as_ref().and_then(|filter| filter.text());
-        text.map_or(0.0, |text| text.score(doc))
+        let Some(filter) = &self.filter else { return 0.0 };
+        if let Some(text) = filter.text() {
+            return text.score(doc);
+        }
+        let near = filter.near().and_then(|(path, near)| near.distance_of(path, doc).ok()?);
+        near.unwrap_or(0.0)
     }
 
     /// Passes the documents that match to `visit`, before sort, skip and limit.
@@ -326,7 +331,7 @@ impl FindStream {
                 let mut position = None;
                 let needs = self.projection.as_ref().is_some_and(|p| p.needs_position());
                 if let (true, Some(filter)) = (needs, &self.filter) {
-                    filter.matches_at(RawDoc::new(&doc), &mut position)?;
+                    filter.matches_for_projection(RawDoc::new(&doc), &mut position)?;
                 }
                 Ok(Some((Doc::Made(doc), position)))
             }
@@ -442,6 +447,10 @@ impl Stream for FindStream {
             Box::new(FindStream::of_scan(scan, filter)) as Box<dyn Stream>
         };
         self.scan.split(parts).into_iter().map(part).collect()
+    }
+
+    fn reads_all(&self) -> bool {
+        self.is_plain() && self.scan.reads_all()
     }
 
     fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {

@@ -1,5 +1,5 @@
-//! Metadata of documents for `$meta`: the sort key, the index key, the record key, and the
-//! staleness of maintained values.
+//! Metadata of documents for `$meta`: the sort key, the index key, the record key, the distance from
+//! a point, and the staleness of maintained values.
 
 use super::return_key::key_of;
 use super::write::record_of_id;
@@ -8,6 +8,7 @@ use crate::catalog::Collection;
 use crate::operation::Operation;
 use crate::planner::Access;
 use crate::upkeep::staleness::Staleness;
+use query::filter::Filter;
 use query::sort::SortSpec;
 use std::sync::Arc;
 use value::{DocBuf, RawDoc, Result, Val, Writer};
@@ -24,6 +25,8 @@ pub struct Metadata {
     pub record: Option<Arc<Collection>>,
     /// `patterns`: the staleness of maintained values.
     pub patterns: Option<Staleness>,
+    /// `geoNearDistance` and `geoNearPoint`: the filter with the `$near`.
+    pub near: Option<Arc<Filter>>,
 }
 
 impl Metadata {
@@ -34,6 +37,7 @@ impl Metadata {
             && self.access.is_none()
             && self.record.is_none()
             && self.patterns.is_none()
+            && self.near.is_none()
     }
 
     /// Writes the metadata of a document, by keyword.
@@ -56,11 +60,27 @@ impl Metadata {
         {
             out.append("recordId", Val::Binary(0, &record_of_id(collection, id)));
         }
+        if let Some(filter) = &self.near {
+            write_distance(filter, doc, out)?;
+        }
         if let Some(patterns) = &self.patterns {
             patterns.write(doc, out)?;
         }
         Ok(())
     }
+}
+
+/// Writes the distance of a document from the point of a `$near`, and its nearest location.
+///
+/// # Errors
+/// None at present; walking a path may fail.
+pub fn write_distance(filter: &Filter, doc: RawDoc<'_>, out: &mut Writer<'_>) -> Result<()> {
+    if let Some((path, near)) = filter.near()
+        && let Some((distance, location)) = near.nearest_of(path, doc)?
+    {
+        out.f64("geoNearDistance", distance).append("geoNearPoint", location);
+    }
+    Ok(())
 }
 
 /// A stream that adds metadata to its documents.

@@ -1,13 +1,14 @@
 //! Execution: streams that pull documents from each other.
 //!
 //! `scan` finds documents by a plan's access. `entries` reads index entries, `columns` reads values
-//! from them, `distinct` reads one entry per value, and `walk` reads the nodes of a tree. `find`
-//! filters, sorts, skips, limits and projects. `modify` changes documents. Nothing here parses
+//! from them, `distinct` reads one entry per value, `count` counts documents, and `walk` reads the
+//! nodes of a tree. `find` filters, sorts, skips, limits and projects. `modify` changes documents. Nothing here parses
 //! commands.
 //!
 //! Layer: queries.
 
 pub mod columns;
+pub mod count;
 pub mod distinct;
 pub mod entries;
 pub mod find;
@@ -17,9 +18,11 @@ pub mod modify;
 mod near;
 pub mod ready;
 pub mod return_key;
+mod row;
 pub mod scan;
 pub mod sort;
-pub mod walk;
+pub mod union;
+mod walk;
 
 use crate::operation::Operation;
 pub use crate::planner::cover::FieldRead;
@@ -114,6 +117,12 @@ pub trait Stream: Send {
     /// each part in order. Returns an empty list if splitting is impossible or not worthwhile.
     fn split(&mut self, _parts: usize) -> Vec<Box<dyn Stream>> {
         Vec::new()
+    }
+
+    /// Whether it reads all documents of a collection, from first to last. Then splitting it is
+    /// worthwhile if the collection is large.
+    fn reads_all(&self) -> bool {
+        false
     }
 
     /// Returns whether it is already known that no document remains. A stream that would have to

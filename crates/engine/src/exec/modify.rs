@@ -14,7 +14,7 @@ use crate::operation::Operation;
 use crate::planner::Question;
 use crate::planner::logical::{self, Needs};
 use crate::planner::min_max::MinMax;
-use crate::planner::request::parse_sort;
+use crate::planner::request::{parse_sort, refuse_index_with_natural};
 use crate::records::resolve::{self, Resolver};
 use crate::txn::Data;
 use crate::txn::{Transaction, write_conflict};
@@ -23,7 +23,7 @@ use query::ParseContext;
 use query::filter::Filter;
 use query::sort::SortSpec;
 use query::update::delta::{LoggedUpdate, between};
-use query::update::{Series, Update};
+use query::update::{Edit, Series, Update};
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{Seqno, Snapshot};
@@ -97,9 +97,11 @@ pub fn choose_one(
         sort: target.sort.as_ref(),
         hint: target.hint,
         snapshot: &txn.snapshot,
+        projection: None,
+        written: Some(target.query),
     };
     let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
-    plan.access.note_in(op);
+    plan.note_in(&question, "IXSCAN", op);
     let mut scan = Scan::new(txn.snapshot.clone(), collection.clone(), &plan.access);
     let mut best: Option<(Vec<u8>, Row, Option<usize>)> = None;
     while let Some(Row { record, doc }) = scan.next(op)? {
@@ -140,9 +142,11 @@ fn scan_many(
         sort: None,
         hint: target.hint,
         snapshot: &snapshot,
+        projection: None,
+        written: Some(target.query),
     };
     let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
-    plan.access.note_in(op);
+    plan.note_in(&question, "IXSCAN", op);
     let seqno = snapshot.seqno();
     Ok((Scan::new(snapshot, collection.clone(), &plan.access), seqno))
 }
@@ -304,6 +308,25 @@ pub struct Many {
     failed: Option<value::Error>,
 }
 
+/// A document after an update.
+pub enum Updated {
+    /// In memory of its own.
+    Own(DocBuf),
+    /// In memory that the store has, too.
+    Shared(store::Bytes),
+}
+
+impl Updated {
+    /// The document.
+    #[must_use]
+    pub fn as_doc(&self) -> RawDoc<'_> {
+        match self {
+            Updated::Own(doc) => doc.as_doc(),
+            Updated::Shared(bytes) => RawDoc::new(bytes),
+        }
+    }
+}
+
 /// Applies one update of a series to a chosen document. Returns the new image, or `None` if nothing
 /// changes.
 ///
@@ -315,20 +338,34 @@ pub fn update_chosen(
     updates: &mut Series<'_>,
     chosen: &Chosen,
     bypass: bool,
-) -> Result<Option<DocBuf>> {
+) -> Result<Option<Updated>> {
     let seen = RawDoc::new(&chosen.doc);
     check_owner(txn, collection, updates.update())?;
+    if write::takes_shared(txn, collection) {
+        match updates.edit(seen) {
+            Some(Edit::Same) => return Ok(None),
+            Some(Edit::Parts(parts)) => {
+                let new = store::Bytes::joined(&parts);
+                let logged = updates.update().logged(seen, RawDoc::new(&new), chosen.position);
+                collection.validate_update(seen, RawDoc::new(&new), bypass)?;
+                let record = &chosen.record;
+                write::replace_shared(txn, collection, record, seen, new.clone(), &logged)?;
+                return Ok(Some(Updated::Shared(new)));
+            }
+            None => {}
+        }
+    }
     let Some((new, logged)) = updates.apply(seen, chosen.position)? else { return Ok(None) };
     if collection.form.is_some() {
         let kept = replace_seen(txn, collection, chosen, new.as_doc(), &logged, bypass)?;
-        return kept.map(|kept| as_seen(collection, kept)).transpose();
+        return kept.map(|kept| as_seen(collection, kept).map(Updated::Own)).transpose();
     }
     let old = seen;
     collection.validate_update(old, new.as_doc(), bypass)?;
     match write::replace(txn, collection, &chosen.record, old, &new, &logged)? {
-        None => Ok(Some(new)),
+        None => Ok(Some(Updated::Own(new))),
         // Patterns may revert every change of the update.
-        Some(image) => Ok((image.bytes() != old.bytes()).then_some(image)),
+        Some(image) => Ok((image.bytes() != old.bytes()).then_some(Updated::Own(image))),
     }
 }
 
@@ -419,7 +456,7 @@ pub fn upsert(
     let start = update.upsert_document(target.query)?;
     let arena = Bump::new();
     let made = update.apply(start.as_doc(), None, true, &arena)?.unwrap_or(start);
-    let prepared = write::prepare_with(made.as_doc(), update.is_replacement())?;
+    let prepared = write::prepare_with(made.as_doc(), update.sets_empty_timestamps())?;
     let doc = DocBuf::from_bytes(accept_new(collection, RawDoc::new(&prepared))?.into_owned());
     collection.validate(doc.as_doc(), bypass)?;
     let stored = write::insert_image(txn, collection, doc.as_doc())?;
@@ -448,5 +485,6 @@ pub fn target<'a>(
 ) -> Result<Target<'a>> {
     let filter = Arc::new(Filter::parse(query, context)?);
     let (sort, natural) = parse_sort(sort, context.collation)?;
+    refuse_index_with_natural(hint, natural)?;
     Ok(Target { query, filter, sort, hint: hint.or(natural) })
 }

@@ -140,6 +140,9 @@ impl NearScan {
         while let Some((entry, _)) = entries.next_entry().map_err(store_failed)? {
             op.check()?;
             examined.keys += 1;
+            if !self.plan.accepts(&entry) {
+                continue;
+            }
             let damaged = || Error::internal("an entry of a geospatial index is not understood");
             let record = record_of(&self.plan.index, &entry).ok_or_else(damaged)?;
             if self.seen.contains(record) {

@@ -46,7 +46,7 @@ fn first_key(candidate: &Candidate, doc: RawDoc<'_>) -> Result<Option<DocBuf>> {
     if matches!(index.kind, IndexKind::Text(_)) {
         return Ok(Some(DocBuf::new()));
     }
-    let all = keys::keys(index, doc)?;
+    let all = keys::stored_keys(index, doc)?;
     let inside = |values: &[u8]| {
         let entry = [index.prefix().as_slice(), values].concat();
         candidate.ranges.iter().any(|range| range.from <= entry && entry < range.to)

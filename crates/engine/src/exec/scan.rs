@@ -3,11 +3,15 @@
 use super::columns::{ColumnReader, Columns};
 use super::entries::{EntryScan, Reading, damaged};
 use super::near::NearScan;
+pub(crate) use super::row::dangling;
+use super::row::fetch_part;
+pub use super::row::{Row, fetch};
+use super::union::UnionScan;
 use super::walk::WalkScan;
-use super::{Doc, Examined, FieldRead, Take};
+use super::{Examined, FieldRead, Take};
 use crate::catalog::Collection;
 use crate::index::maintain::record_of;
-use crate::layout::{self, MappedRange};
+use crate::layout::MappedRange;
 use crate::operation::Operation;
 use crate::planner::cover::{self, Buffers, Made};
 use crate::planner::{Access, Candidate, KeyRange};
@@ -20,14 +24,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{Bytes, Direction, Range, Snapshot, Space};
 use value::{Error, RawDoc, Result};
-
-/// A document and its record key.
-pub struct Row {
-    /// The record key, without the collection's prefix.
-    pub record: Bytes,
-    /// The document.
-    pub doc: Bytes,
-}
 
 /// Reads the documents of an access in its order.
 pub struct Scan {
@@ -76,6 +72,7 @@ enum Part {
     Entries(Arc<Reading>, KeyRange),
     Merged(Box<Candidate>),
     Walk(Box<WalkScan>),
+    Union(Box<UnionScan>),
 }
 
 enum Current {
@@ -85,6 +82,7 @@ enum Current {
     Mapped(Box<MappedRange>),
     Entries(Box<EntryScan>),
     Walk(Box<WalkScan>),
+    Union(Box<UnionScan>),
 }
 
 impl Scan {
@@ -158,6 +156,16 @@ impl Scan {
             }
             Access::Either(either) => {
                 self.seen = Some(HashSet::new());
+                if let Some(sort) = &either.merge {
+                    let scan = |branch: &Candidate| {
+                        let access = Access::Index(branch.clone());
+                        Scan::new(self.snapshot.clone(), self.collection.clone(), &access)
+                    };
+                    let scans = either.branches.iter().map(scan).collect();
+                    let union = Box::new(UnionScan::new(scans, sort.clone()));
+                    self.parts.push_back(Part::Union(union));
+                    return;
+                }
                 either.branches.iter().for_each(|branch| self.add_index(branch));
             }
         }
@@ -255,6 +263,13 @@ impl Scan {
                 Some(Current::Walk(walk)) => {
                     let found =
                         walk.next(&self.snapshot, &self.collection, &mut self.examined, op)?;
+                    if found.is_none() {
+                        self.current = None;
+                    }
+                    found
+                }
+                Some(Current::Union(union)) => {
+                    let found = union.next(&mut self.examined, op)?;
                     if found.is_none() {
                         self.current = None;
                     }
@@ -374,6 +389,18 @@ impl Scan {
         }
     }
 
+    /// Whether all documents of the collection are to be read, in the order of their records.
+    #[must_use]
+    pub fn reads_all(&self) -> bool {
+        let (first, end) = (self.collection.prefix(), (self.collection.id + 1).to_be_bytes());
+        match self.parts.iter().next() {
+            Some(Part::Documents(range, Direction::Forward)) if self.parts.len() == 1 => {
+                range.from == first && range.to == end
+            }
+            _ => false,
+        }
+    }
+
     /// Splits a scan that has not begun into parts of about equal size and keeps the first. Only
     /// large collections are split.
     pub fn split(&mut self, parts: usize) -> Vec<Scan> {
@@ -490,9 +517,10 @@ impl Scan {
     }
 
     fn point(&mut self, record: &[u8]) -> Result<Option<Row>> {
-        self.examined.keys += 1;
         let record = Bytes::copy_from(record);
         let row = fetch_part(&self.snapshot, &self.collection, record, self.demand.as_ref())?;
+        // An `_id` that is not there has no entry.
+        self.examined.keys += u64::from(row.is_some());
         self.examined.documents += u64::from(row.is_some());
         Ok(row)
     }
@@ -521,6 +549,7 @@ impl Scan {
             }
             Part::Near(scan) => Current::Near(scan),
             Part::Walk(walk) => Current::Walk(walk),
+            Part::Union(union) => Current::Union(union),
             Part::Id(_) => return Err(Error::internal("a point has no range")),
         })
     }
@@ -534,7 +563,7 @@ impl Scan {
         let mut count = 0;
         while let Some(part) = self.parts.pop_front() {
             match self.open(part)? {
-                Current::Near(_) | Current::Walk(_) => {
+                Current::Near(_) | Current::Walk(_) | Current::Union(_) => {
                     return Err(Error::internal("only entries that tell all are counted"));
                 }
                 Current::Documents(mut range) => {
@@ -649,44 +678,4 @@ impl Lender<'_> {
 
 fn whole(collection: &Collection) -> KeyRange {
     KeyRange { from: collection.prefix().to_vec(), to: (collection.id + 1).to_be_bytes().to_vec() }
-}
-
-/// Returns the document of a record.
-///
-/// # Errors
-/// When the store fails.
-pub fn fetch(snapshot: &Snapshot, collection: &Collection, record: Bytes) -> Result<Option<Row>> {
-    fetch_part(snapshot, collection, record, None)
-}
-
-/// Returns the needed parts of the document of a record.
-fn fetch_part(
-    snapshot: &Snapshot,
-    collection: &Collection,
-    record: Bytes,
-    demand: Option<&Arc<Demand>>,
-) -> Result<Option<Row>> {
-    let mut key = smallvec::SmallVec::<[u8; 64]>::new();
-    key.extend_from_slice(&collection.prefix());
-    key.extend_from_slice(&record);
-    let doc = layout::get_part(collection, snapshot, &key, demand)?;
-    Ok(doc.map(|doc| Row { record, doc }))
-}
-
-/// Returns the error for an entry whose document does not exist.
-#[cold]
-pub(crate) fn dangling(collection: &Collection) -> Error {
-    Error::new(
-        value::Code::DATA_CORRUPTION_DETECTED,
-        format!(
-            "an index entry of {} points to a document that is not there; run `motif check`",
-            collection.namespace()
-        ),
-    )
-}
-
-impl From<Row> for Doc {
-    fn from(row: Row) -> Doc {
-        Doc::Stored(row.doc)
-    }
 }

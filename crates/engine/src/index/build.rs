@@ -6,8 +6,9 @@
 //! failed build removes its index. A build that was interrupted by the end of the process restarts
 //! at the next start (`resume`).
 
+use super::existing::existing;
 use super::fill::{Check, Filled, check_all_unique, fill, indexes_in_build};
-use super::spec::{self, IndexSpec};
+use super::spec::IndexSpec;
 use crate::catalog::{Catalog, Collection, IndexState, change, persist, unindexable};
 use crate::job::Job;
 use crate::operation::Operation;
@@ -136,7 +137,10 @@ fn create_within(
             ));
         }
     } else if data.collection(db, name).is_some() {
-        return Err(crate::txn::write_conflict());
+        return Err(Error::new(
+            Code::SNAPSHOT_UNAVAILABLE,
+            format!("{db}.{name} was created after the snapshot of the transaction; please retry"),
+        ));
     }
     let mut catalog = Catalog::clone(&txn.catalog);
     let mut batch = store::Batch::new();
@@ -175,6 +179,12 @@ fn grow(
         Some(collection) => collection,
         None => {
             crate::namespace::check_new_collection(db, name)?;
+            if specs.iter().any(IndexSpec::is_clustered) {
+                return Err(Error::new(
+                    Code(6_100_900),
+                    "Cannot implicitly create a new collection with createIndex 'clustered' option",
+                ));
+            }
             change::create(&data.ids, catalog, batch, db, name, DocBuf::new())?
         }
     };
@@ -193,8 +203,8 @@ fn grow(
     let mut ids = Vec::new();
     let mut existed = 0;
     for spec in specs {
-        if spec::existing(&grown, spec)?.is_some() {
-            if spec::existing(&collection, spec)?.is_none() {
+        if existing(&grown, spec)?.is_some() {
+            if existing(&collection, spec)?.is_none() {
                 return Err(Error::new(
                     Code::INDEX_ALREADY_EXISTS,
                     format!("Identical index already exists: {}", spec.name),
@@ -238,7 +248,7 @@ fn all_exist(collection: &Collection, specs: &[IndexSpec]) -> Result<Option<Begu
     let mut building = false;
     let mut existed = 0;
     for spec in specs {
-        if let Some(index) = spec::existing(collection, spec)? {
+        if let Some(index) = existing(collection, spec)? {
             existed += 1;
             building |= index.state == IndexState::Building;
         }
@@ -373,6 +383,7 @@ impl Drop for Listed<'_> {
 mod tests {
     use super::*;
     use crate::engine::{Engine, Options, Storage};
+    use crate::index::spec;
     use value::ejson;
 
     fn run(engine: &Engine, text: &str) -> Result<DocBuf> {

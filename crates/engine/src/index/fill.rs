@@ -237,6 +237,7 @@ impl Fill<'_> {
                 let record = key.get(4..).unwrap_or(&[]);
                 for ((at, index), multikey) in self.indexes.iter().enumerate().zip(&mut *multikey) {
                     let found = keys::keys(index, RawDoc::new(doc))?;
+                    found.refuse_ambiguous()?;
                     *multikey |= found.multikey;
                     for key in &found.keys {
                         collector.add(at, index, (&key.values, record, &key.types))?;

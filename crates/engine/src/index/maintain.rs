@@ -44,10 +44,24 @@ pub enum Images<'d> {
     Deleted(RawDoc<'d>),
 }
 
+/// The memory that an entry takes until it is committed, without its record key.
+const ENTRY_BYTES: usize = 128;
+
+/// The most memory for the entries of one document in all indexes.
+const ENTRIES_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+fn too_many_entries() -> Error {
+    Error::new(
+        Code::TRANSACTION_TOO_LARGE_FOR_CACHE,
+        "the index entries of the document need more memory than one write may use",
+    )
+}
+
 /// Replaces the entries of a document.
 ///
 /// # Errors
-/// DuplicateKey, CannotIndexParallelArrays, or errors of the store.
+/// DuplicateKey, CannotIndexParallelArrays, TransactionTooLargeForCache for a document with too many
+/// entries, 16746 for an ambiguous path, or errors of the store.
 pub fn replace(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -70,12 +84,20 @@ pub fn replace(
             (Some(old), Some(new), changed_fields(old, new))
         }
     };
+    let mut bytes = 0;
     for index in &collection.indexes {
         if index.is_clustered() || changed.as_ref().is_some_and(|names| !depends_on(index, names)) {
             continue;
         }
-        let before = old.map(|doc| keys::keys(index, doc)).transpose()?.unwrap_or_default();
+        let before = old.map(|doc| keys::stored_keys(index, doc)).transpose()?.unwrap_or_default();
         let after = new.map(|doc| keys::keys(index, doc)).transpose()?.unwrap_or_default();
+        if !before.ambiguous {
+            after.refuse_ambiguous()?;
+        }
+        bytes += (before.keys.len() + after.keys.len()) * (ENTRY_BYTES + record.len());
+        if bytes > ENTRIES_BYTES_MAX {
+            return Err(too_many_entries());
+        }
         if after.multikey != 0 {
             txn.mark_multikey(index, after.multikey);
         }
@@ -131,7 +153,7 @@ pub fn give_up(
         if index.is_clustered() || !index.refuses_equal_keys() || !known {
             continue;
         }
-        let (before, after) = (keys::keys(index, old)?, keys::keys(index, new)?);
+        let (before, after) = (keys::stored_keys(index, old)?, keys::keys(index, new)?);
         for key in before.keys.iter().filter(|key| after.get(&key.values).is_none()) {
             guard_unique(txn, index, &key.values);
             txn.delete(Space::Indexes, entry_key(index, &key.values, record).into());

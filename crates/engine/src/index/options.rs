@@ -6,6 +6,44 @@ use query::ParseContext;
 use query::filter::{Filter, Node, Test};
 use value::{Code, Error, RawDoc, Result, Val};
 
+/// Whether options of this storage engine are taken: those of our own, and those of MongoDB's, which
+/// applications know.
+#[must_use]
+pub fn is_own_engine(name: &str) -> bool {
+    matches!(name, "motif" | "wiredTiger")
+}
+
+/// Checks the option `storageEngine`, which is kept and has no effect.
+///
+/// # Errors
+/// TypeMismatch, BadValue, InvalidOptions.
+pub(super) fn check_engine(value: Val<'_>) -> Result<()> {
+    let Val::Document(engines) = value else {
+        return Err(Error::new(
+            Code::CANNOT_CREATE_INDEX,
+            "The field 'storageEngine' must be an object",
+        ));
+    };
+    if engines.is_empty() {
+        return Err(Error::new(
+            Code::CANNOT_CREATE_INDEX,
+            "Empty 'storageEngine' options are invalid.",
+        ));
+    }
+    for (engine, options) in engines {
+        if options.as_doc().is_none() {
+            return Err(Error::bad_value(format!("'storageEngine.{engine}' must be an object")));
+        }
+        if !is_own_engine(engine) {
+            return Err(Error::new(
+                Code::INVALID_OPTIONS,
+                format!("{engine} is not a registered storage engine for this server"),
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Checks a `partialFilterExpression`.
 ///
 /// # Errors
@@ -99,9 +137,9 @@ pub fn check_kind(spec: RawDoc<'_>) -> Result<()> {
             "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.",
         ));
     }
+    check_wildcard(spec, key)?;
     crate::index_keys::geo::check(spec, key)?;
-    crate::index_keys::text::check(spec, key)?;
-    check_wildcard(spec, key)
+    crate::index_keys::text::check(spec, key)
 }
 
 fn check_wildcard(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {

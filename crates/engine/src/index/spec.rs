@@ -2,9 +2,7 @@
 //! `listIndexes`, and compared with the existing indexes.
 
 use super::options;
-use crate::catalog::{Collection, Index};
 use crate::index_keys::{doc_text, text, wildcard};
-use std::sync::Arc;
 use value::collation::CollationSource;
 use value::ejson::{self, Format};
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, compare, limits};
@@ -70,6 +68,12 @@ impl IndexSpec {
         Ok(IndexSpec { doc, ..self.clone() })
     }
 
+    /// Returns whether this specifies the clustered index of a collection.
+    #[must_use]
+    pub fn is_clustered(&self) -> bool {
+        self.doc.as_doc().find("clustered").is_some()
+    }
+
     /// Returns whether this specifies the `_id` index, which always exists.
     #[must_use]
     pub fn is_id(&self) -> bool {
@@ -78,13 +82,13 @@ impl IndexSpec {
 }
 
 /// Options that are stored unchanged, in the given order.
-const KEPT: &[&str] = &["partialFilterExpression", "wildcardProjection"];
+const KEPT: &[&str] = &["partialFilterExpression", "wildcardProjection", "storageEngine"];
 
 /// Options of geospatial indexes that are stored, in the order of `listIndexes`.
 const GEO_KEPT: &[&str] = &["bits", "min", "max", "coarsestIndexedLevel", "finestIndexedLevel"];
 
 /// Index options of MongoDB that this version refuses.
-const LATER: &[&str] = &["columnstoreProjection", "storageEngine"];
+const LATER: &[&str] = &["columnstoreProjection"];
 
 /// Kinds of indexes of MongoDB that this version does not support.
 const KINDS_LATER: &[&str] = &["columnstore", "geoHaystack"];
@@ -117,6 +121,12 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
     };
     let key = fields.key.ok_or_else(|| missing("key"))?;
     let name = fields.name.ok_or_else(|| missing("name"))?;
+    if fields.clustered {
+        super::clustered::check(spec, fields.unique)
+            .map_err(|error| in_specification(spec, error))?;
+        let doc = super::clustered::stored(key, name, fields.version.unwrap_or(2));
+        return Ok(IndexSpec { name: name.to_owned(), doc, names_collation: false });
+    }
     if is_id_key(key) {
         return id_index(spec, &fields, collation.as_deref());
     }
@@ -198,6 +208,7 @@ struct Fields<'a> {
     expire_after_seconds: Option<Val<'a>>,
     collation: Option<RawDoc<'a>>,
     prepare_unique: bool,
+    clustered: bool,
 }
 
 fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>) -> Result<()> {
@@ -223,10 +234,12 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
                 _ => return Err(wrong_type("name", "a bool", value)),
             },
             "prepareUnique" => out.prepare_unique = flag(name, value)?,
+            "clustered" => out.clustered = super::clustered::read(value, flag(name, value)?)?,
             "sparse" | "background" => {
                 flag(name, value)?;
             }
             "partialFilterExpression" => options::check_partial(value)?,
+            "storageEngine" => options::check_engine(value)?,
             // Checked together with the key pattern.
             "wildcardProjection" => {}
             "expireAfterSeconds" => out.expire_after_seconds = Some(value),
@@ -342,6 +355,9 @@ fn check_path(path: &str, numeric: bool) -> Result<()> {
     let refuse = |message: &str| Err(Error::new(Code::CANNOT_CREATE_INDEX, message));
     if path.is_empty() {
         return refuse("Index keys cannot be an empty field.");
+    }
+    if path == "_fts" && numeric {
+        return refuse("Index key contains an illegal field name: '_fts'");
     }
     let path = if wildcard::is_wildcard(path) && numeric {
         path.trim_end_matches("$**").trim_end_matches('.')
@@ -471,86 +487,22 @@ fn id_index(
     Ok(IndexSpec { name: "_id_".to_owned(), doc, names_collation })
 }
 
-/// Refuses a single descending `_id`, which MongoDB treats as an invalid `_id` index.
+/// Refuses a single descending `_id`, which MongoDB treats as an invalid `_id` index. A hashed one is
+/// an index of its own.
 ///
 /// # Errors
 /// BadValue.
 pub fn check_lone_id(spec: &IndexSpec) -> Result<()> {
     let key = spec.key();
     let lone = key.count() == 1 && key.first().is_some_and(|(name, _)| name == "_id");
-    if lone && !spec.is_id() {
+    let hashed = key.first().is_some_and(|(_, kind)| kind.get() == Val::String("hashed"));
+    if lone && !hashed && !spec.is_id() {
         return Err(Error::bad_value(format!(
             "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
             doc_text(key)
         )));
     }
     Ok(())
-}
-
-/// Returns the index with this specification, if it exists already.
-///
-/// # Errors
-/// IndexOptionsConflict or IndexKeySpecsConflict if a different index conflicts with it.
-pub fn existing<'c>(
-    collection: &'c Collection,
-    spec: &IndexSpec,
-) -> Result<Option<&'c Arc<Index>>> {
-    let doc = spec.doc.as_doc();
-    if spec.is_id() {
-        return Ok(collection.indexes.iter().find(|index| index.is_id()));
-    }
-    if let Some(named) = collection.index(&spec.name) {
-        if named.is_named_clustered() {
-            return Err(Error::new(
-                Code(6100906),
-                format!(
-                    "Cannot create an index where the name matches the clusteredIndex but the key \
-                     does not - indexSpec: {}",
-                    doc_text(doc)
-                ),
-            ));
-        }
-        if !same_signature(named, doc) {
-            return Err(Error::new(
-                Code::INDEX_KEY_SPECS_CONFLICT,
-                format!(
-                    "An existing index has the same name as the requested index. When index \
-                     names are not specified, they are auto generated and can cause conflicts. \
-                     Please refer to our documentation. Requested index: {}, existing index: {}",
-                    doc_text(doc),
-                    doc_text(named.spec.as_doc())
-                ),
-            ));
-        }
-        if !same_options(named.spec.as_doc(), doc) {
-            return Err(Error::new(
-                Code::INDEX_OPTIONS_CONFLICT,
-                format!(
-                    "An equivalent index already exists with the same name but different \
-                     options. Requested index: {}, existing index: {}",
-                    doc_text(doc),
-                    doc_text(named.spec.as_doc())
-                ),
-            ));
-        }
-        return Ok(Some(named));
-    }
-    match collection.indexes.iter().find(|index| same_signature(index, doc)) {
-        None => check_only_text_index(collection, doc).map(|()| None),
-        Some(other) if same_options(other.spec.as_doc(), doc) => Err(Error::new(
-            Code::INDEX_OPTIONS_CONFLICT,
-            format!("Index already exists with a different name: {}", other.name),
-        )),
-        Some(other) => Err(Error::new(
-            Code::INDEX_OPTIONS_CONFLICT,
-            format!(
-                "An equivalent index already exists with a different name and options. \
-                 Requested index: {}, existing index: {}",
-                doc_text(doc),
-                doc_text(other.spec.as_doc())
-            ),
-        )),
-    }
 }
 
 /// Returns whether two key patterns have the same names, order and numbers.
@@ -560,63 +512,12 @@ pub fn same_key(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
         && a.iter().zip(b).all(|((left, _), (right, _))| left == right)
 }
 
-/// Returns whether the options that distinguish two indexes with the same key are equal. Two such
-/// indexes can coexist if they differ.
-fn same_signature(index: &Index, spec: RawDoc<'_>) -> bool {
-    let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
-    let set = |name| spec.get(name).is_some_and(Val::truthy);
-    same_key(index.key.as_doc(), key)
-        && index.unique == set("unique")
-        && index.sparse == set("sparse")
-        && ["collation", "partialFilterExpression", "wildcardProjection"].iter().all(|name| {
-            let same = |a, b| compare::equal(a, b);
-            match (index.spec.as_doc().get(name), spec.get(name)) {
-                (None, None) => true,
-                (Some(a), Some(b)) => same(a, b),
-                _ => false,
-            }
-        })
-}
-
-fn same_options(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
-    let number = |doc: RawDoc<'_>| doc.get("expireAfterSeconds").and_then(Val::as_f64);
-    let same = |name: &&str| match (a.get(name), b.get(name)) {
-        (None, None) => true,
-        (Some(a), Some(b)) => compare::equal(a, b),
-        _ => false,
-    };
-    let special = ["weights", "default_language", "language_override", "bits", "min", "max"];
-    number(a) == number(b) && special.iter().all(same)
-}
-
-/// Refuses a second text index.
-///
-/// # Errors
-/// CannotCreateIndex.
-fn check_only_text_index(collection: &Collection, spec: RawDoc<'_>) -> Result<()> {
-    let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
-    let other = collection
-        .indexes
-        .iter()
-        .find(|index| matches!(index.kind, crate::catalog::IndexKind::Text(_)));
-    match other {
-        Some(other) if text::is_text(key) => Err(Error::new(
-            Code::CANNOT_CREATE_INDEX,
-            format!(
-                "only one text index per collection allowed, found existing text index \"{}\"",
-                other.name
-            ),
-        )),
-        _ => Ok(()),
-    }
-}
-
 pub(super) fn wrong_type(name: &str, expected: &str, found: Val<'_>) -> Error {
     let found = found.kind().name();
     Error::type_mismatch(format!("The field '{name}' must be {expected}, but got {found}"))
 }
 
-fn in_specification(spec: RawDoc<'_>, error: Error) -> Error {
+pub(super) fn in_specification(spec: RawDoc<'_>, error: Error) -> Error {
     error.context(format!("Error in specification {} :: caused by :: ", doc_text(spec)))
 }
 

@@ -61,6 +61,8 @@ pub struct Index {
     pub name: Box<str>,
     /// The key pattern.
     pub key: DocBuf,
+    /// The key pattern as a plan summary shows it.
+    pub summary: Arc<str>,
     /// The whole specification, as `listIndexes` shows it.
     pub spec: DocBuf,
     /// The fields of the key pattern.

@@ -2,7 +2,7 @@
 //! the cells that contain it. Documents without a location have no entries.
 
 use super::Index;
-use super::keys::{Key, Keys};
+use super::keys::{Checks, Key, Keys};
 use query::geo::cells::{Plane, Sphere};
 use query::geo::{Region, Stored, shape};
 use query::interrupt;
@@ -109,10 +109,15 @@ impl GeoFields {
 ///
 /// # Errors
 /// 16755 and related codes for a value that is not a location.
-pub fn keys(index: &Index, geo: &GeoFields, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
+pub(super) fn keys(
+    index: &Index,
+    geo: &GeoFields,
+    doc: RawDoc<'_>,
+    checks: Checks,
+    out: &mut Keys,
+) -> Result<()> {
     let mut columns: Vec<Vec<Vec<u8>>> = Vec::with_capacity(index.fields.len());
     let mut located = false;
-    let mut several = 0;
     for (at, field) in index.fields.iter().enumerate() {
         let is_location = geo.at.contains(&at);
         let expand = !is_location && geo.plane.is_none();
@@ -123,12 +128,11 @@ pub fn keys(index: &Index, geo: &GeoFields, doc: RawDoc<'_>, out: &mut Keys) -> 
         if is_location {
             let mut names = Vec::new();
             for value in values {
-                cells(geo, value, doc, &mut names)?;
+                cells(geo, value, doc, checks, &mut names)?;
             }
             located |= !names.is_empty();
             column.extend(names.iter().map(|name| order::key(Val::String(name))));
         } else {
-            several += usize::from(array);
             for value in values {
                 let mut key = Vec::new();
                 let collation = index.collation.as_deref();
@@ -151,12 +155,6 @@ pub fn keys(index: &Index, geo: &GeoFields, doc: RawDoc<'_>, out: &mut Keys) -> 
         out.multikey = 0;
         return Ok(());
     }
-    if several > 1 {
-        return Err(Error::new(
-            Code::CANNOT_INDEX_PARALLEL_ARRAYS,
-            format!("cannot index parallel arrays in index '{}'", index.name),
-        ));
-    }
     let mut made: Vec<Vec<u8>> = vec![Vec::new()];
     for column in &columns {
         if made.len().saturating_mul(column.len()) > KEYS_MAX {
@@ -176,7 +174,8 @@ pub fn keys(index: &Index, geo: &GeoFields, doc: RawDoc<'_>, out: &mut Keys) -> 
     Ok(())
 }
 
-/// Collects the values at a path, through arrays on the way and, if `expand`, at its end.
+/// Collects the values at a path, through arrays on the way and, if `expand`, at its end. A number
+/// in the path is the position in an array, as in the paths of filters.
 fn collect<'d>(
     doc: RawDoc<'d>,
     parts: &[Part],
@@ -185,24 +184,50 @@ fn collect<'d>(
     out: &mut Vec<RawVal<'d>>,
 ) {
     let Some((part, rest)) = parts.split_first() else { return };
-    let Some(value) = doc.find(&part.name) else { return };
-    if let Some(elements) = value.as_array() {
-        if rest.is_empty() && !expand {
+    if let Some(value) = doc.find(&part.name) {
+        collect_value(value, rest, expand, array, out);
+    }
+}
+
+fn collect_value<'d>(
+    value: RawVal<'d>,
+    parts: &[Part],
+    expand: bool,
+    array: &mut bool,
+    out: &mut Vec<RawVal<'d>>,
+) {
+    let Some(elements) = value.as_array() else {
+        match (parts, value.as_doc()) {
+            ([], _) => out.push(value),
+            (_, Some(inner)) => collect(inner, parts, expand, array, out),
+            _ => {}
+        }
+        return;
+    };
+    let Some((part, rest)) = parts.split_first() else {
+        if !expand {
             out.push(value);
             return;
         }
         *array = true;
-        for (_, element) in elements {
-            match element.as_doc() {
-                _ if rest.is_empty() => out.push(element),
-                Some(inner) => collect(inner, rest, expand, array, out),
-                None => {}
-            }
+        out.extend(elements.iter().map(|(_, element)| element));
+        return;
+    };
+    if let Some((_, element)) = part.index.and_then(|at| elements.iter().nth(at)) {
+        collect_value(element, rest, expand, array, out);
+        // The number is also the name of a field of the elements.
+        let named = |(_, element): (&str, RawVal<'_>)| {
+            element.as_doc().is_some_and(|inner| inner.find(&part.name).is_some())
+        };
+        if !elements.iter().any(named) {
+            return;
         }
-    } else if rest.is_empty() {
-        out.push(value);
-    } else if let Some(inner) = value.as_doc() {
-        collect(inner, rest, expand, array, out);
+    }
+    *array = true;
+    for (_, element) in elements {
+        if let Some(inner) = element.as_doc() {
+            collect(inner, parts, expand, array, out);
+        }
     }
 }
 
@@ -211,6 +236,7 @@ fn cells(
     geo: &GeoFields,
     value: RawVal<'_>,
     doc: RawDoc<'_>,
+    checks: Checks,
     names: &mut Vec<String>,
 ) -> Result<()> {
     let value = value.get();
@@ -224,6 +250,13 @@ fn cells(
     }
     match &geo.plane {
         Some(plane) => plane_cells(plane, value, doc, names),
+        None if checks == Checks::None => {
+            // What cannot be read has no entries.
+            if let Ok(stored) = Stored::parse_indexed(value) {
+                add_sphere_cells(geo.levels, &stored, names);
+            }
+            interrupt::confirm()
+        }
         None => {
             let made = sphere_cells(geo.levels, value, names);
             interrupt::confirm()?;
@@ -248,10 +281,14 @@ fn sphere_cells(
     if stored.on_sphere().is_none() {
         return Err(format!("can't project geometry into spherical CRS: {}", described()));
     }
-    names.extend(at_levels(Sphere.of_shape(&stored), levels));
+    add_sphere_cells(levels, &stored, names);
+    Ok(())
+}
+
+fn add_sphere_cells(levels: (usize, usize), stored: &Stored, names: &mut Vec<String>) {
+    names.extend(at_levels(Sphere.of_shape(stored), levels));
     names.sort_unstable();
     names.dedup();
-    Ok(())
 }
 
 /// Replaces cells outside the range of levels: a cell that is too fine by its ancestor, one that is

@@ -25,9 +25,27 @@ pub struct Keys {
     pub keys: Vec<Key>,
     /// The paths that went through arrays, as bits of `super::multikey`.
     pub multikey: u64,
+    /// Whether a number in a path is both a position of an array and a field name in it. New
+    /// documents of this kind are refused; older ones keep their entries.
+    pub ambiguous: bool,
 }
 
 impl Keys {
+    /// Refuses a new document in which a path of the index is ambiguous.
+    ///
+    /// # Errors
+    /// 16746.
+    pub fn refuse_ambiguous(&self) -> Result<()> {
+        if self.ambiguous {
+            return Err(Error::new(
+                Code(16746),
+                "Ambiguous field name found in array: a number in the path of an index is a \
+                 position and a field name",
+            ));
+        }
+        Ok(())
+    }
+
     /// Returns the key with these values.
     #[must_use]
     pub fn get(&self, values: &[u8]) -> Option<&Key> {
@@ -56,12 +74,34 @@ impl Keys {
     }
 }
 
+/// Whether values that cannot be indexed are refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checks {
+    /// They are.
+    All,
+    /// The document is in the index already.
+    None,
+}
+
 /// Returns all keys of a document; none if the filter of a partial index does not match it.
 ///
 /// # Errors
 /// CannotIndexParallelArrays and other errors of a kind, or a key that is longer than the store
 /// allows.
 pub fn keys(index: &Index, doc: RawDoc<'_>) -> Result<Keys> {
+    keys_with(index, doc, Checks::All)
+}
+
+/// Returns the keys of a document that is in the index, also of one that earlier versions accepted
+/// but `keys` refuses.
+///
+/// # Errors
+/// As `keys`.
+pub fn stored_keys(index: &Index, doc: RawDoc<'_>) -> Result<Keys> {
+    keys_with(index, doc, Checks::None)
+}
+
+fn keys_with(index: &Index, doc: RawDoc<'_>, checks: Checks) -> Result<Keys> {
     let mut out = Keys::default();
     if let Some(partial) = &index.partial
         && !partial.matches(doc)?
@@ -72,8 +112,8 @@ pub fn keys(index: &Index, doc: RawDoc<'_>) -> Result<Keys> {
         IndexKind::Ordered => ordered::keys(index, doc, &mut out)?,
         IndexKind::Hashed(hashed) => hashed::keys(index, *hashed, doc, &mut out)?,
         IndexKind::Wildcard(wildcard) => wildcard::keys(index, wildcard, doc, &mut out)?,
-        IndexKind::Geo(fields) => geo::keys(index, fields, doc, &mut out)?,
-        IndexKind::Text(fields) => text::keys(index, fields, doc, &mut out)?,
+        IndexKind::Geo(fields) => geo::keys(index, fields, doc, checks, &mut out)?,
+        IndexKind::Text(fields) => text::keys(index, fields, doc, checks, &mut out)?,
     }
     if out.keys.is_empty() {
         // Arrays in documents without entries do not make the index multikey.

@@ -50,6 +50,23 @@ pub fn columns(kind: &IndexKind, fields: &[IndexField]) -> Vec<bool> {
     columns
 }
 
+/// Returns a key pattern as plan summaries show it. Whole numbers have no decimal point.
+#[must_use]
+pub fn summary(key: RawDoc<'_>) -> String {
+    let mut text = String::from("{");
+    for (at, (name, value)) in key.iter().enumerate() {
+        text.push_str(if at == 0 { " " } else { ", " });
+        text.push_str(name);
+        text.push_str(": ");
+        match value.get().as_i64_exact() {
+            Some(number) => text.push_str(&number.to_string()),
+            None => text.push_str(&value_text(value.get())),
+        }
+    }
+    text.push_str(" }");
+    text
+}
+
 /// Returns a value as messages show it.
 #[must_use]
 pub fn value_text(value: Val<'_>) -> String {

@@ -101,7 +101,7 @@ fn expand(
     visit: &mut Visit<'_>,
 ) -> Result<()> {
     for field in &mut fields {
-        *field = resolve(*field);
+        *field = resolve(*field, &mut out.ambiguous);
     }
     let mut array: Option<(usize, RawDoc<'_>)> = None;
     for (at, field) in fields.iter().enumerate() {
@@ -139,7 +139,8 @@ fn emit(fields: &[Field<'_, '_>], out: &mut Keys, visit: &mut Visit<'_>) -> Resu
 }
 
 /// Follows the path of a field through documents up to its value, a missing field or an array.
-fn resolve<'d, 'p>(field: Field<'d, 'p>) -> Field<'d, 'p> {
+/// Sets `ambiguous` if a number is both a position and a field name.
+fn resolve<'d, 'p>(field: Field<'d, 'p>, ambiguous: &mut bool) -> Field<'d, 'p> {
     let Field::Pending(mut doc, mut parts) = field else { return field };
     loop {
         let Some((part, rest)) = parts.split_first() else { return Field::Fixed(Val::Missing) };
@@ -152,6 +153,7 @@ fn resolve<'d, 'p>(field: Field<'d, 'p>) -> Field<'d, 'p> {
                 e.as_doc().is_some_and(|d| d.find(&next.name).is_some())
             };
             if array.iter().any(named) {
+                *ambiguous |= array.iter().nth(place).is_some();
                 break;
             }
             match array.iter().nth(place) {
@@ -194,7 +196,7 @@ fn find_values(
         return;
     }
     for field in &mut fields {
-        *field = resolve(*field);
+        *field = resolve(*field, &mut false);
     }
     let array = fields.iter().find_map(|field| match field {
         Field::AtArray(array, _) => Some(*array),

@@ -5,9 +5,10 @@
 //! listed in `weights`.
 
 use super::Index;
-use super::keys::{Key, Keys};
+use super::keys::{Checks, Key, Keys};
 use query::text::{Language, TextSpec};
 use std::sync::Arc;
+use value::path::Part;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys as order};
 
 /// The text fields of an index.
@@ -48,13 +49,22 @@ pub fn is_text(key: RawDoc<'_>) -> bool {
 ///
 /// # Errors
 /// 17261 and 17262 for unknown languages, CannotBuildIndexKeys for an array in another field.
-pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
+pub(super) fn keys(
+    index: &Index,
+    text: &TextFields,
+    doc: RawDoc<'_>,
+    checks: Checks,
+    out: &mut Keys,
+) -> Result<()> {
     let mut others = Vec::with_capacity(index.fields.len());
     for (at, field) in index.fields.iter().enumerate() {
         let mut encoded = Vec::new();
         if at != text.at && at != text.at + 1 {
-            let value = field.path.get(doc);
-            if let Val::Array(_) = value {
+            let value = match single_value(doc, field.path.parts()) {
+                None if checks == Checks::None => Some(field.path.get(doc)),
+                value => value,
+            };
+            let Some(value) = value else {
                 return Err(Error::new(
                     Code::CANNOT_BUILD_INDEX_KEYS,
                     format!(
@@ -63,7 +73,7 @@ pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -
                         super::doc_text(doc)
                     ),
                 ));
-            }
+            };
             order::encode(&mut encoded, value, field.descending);
         }
         others.push(encoded);
@@ -85,6 +95,23 @@ pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -
         out.multikey |= super::multikey::field(text.at);
     }
     Ok(())
+}
+
+/// The value at a path, on which only a number may lead into an array; `None` if there is another
+/// array on it.
+fn single_value<'d>(doc: RawDoc<'d>, parts: &[Part]) -> Option<Val<'d>> {
+    let mut value = Val::Document(doc);
+    for part in parts {
+        value = match value {
+            Val::Document(inner) => inner.get(&part.name).unwrap_or(Val::Missing),
+            Val::Array(elements) => {
+                let at = part.index?;
+                elements.iter().nth(at).map_or(Val::Missing, |(_, element)| element.get())
+            }
+            _ => Val::Missing,
+        };
+    }
+    (!matches!(value, Val::Array(_))).then_some(value)
 }
 
 fn refuse<T>(message: impl Into<String>) -> Result<T> {
@@ -120,9 +147,14 @@ pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
     let weights = match spec.get("weights") {
         None => RawDoc::empty(),
         Some(Val::Document(weights)) => weights,
+        Some(Val::String("$**")) => RawDoc::empty(),
         Some(_) => return refuse("text index option 'weights' must be an object"),
     };
-    for (_, weight) in weights {
+    check_fields(key, weights)?;
+    for (path, weight) in weights {
+        if path != "$**" && path.split('.').any(|part| part.starts_with('$')) {
+            return refuse("weight cannot have path component with $ prefix");
+        }
         let weight = weight.get();
         let Some(number) = weight.as_f64().filter(|_| weight.is_number()) else {
             return refuse("weight for text index needs numeric type");
@@ -152,6 +184,36 @@ pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Checks the names of the fields of a key pattern and the directions of those without text.
+fn check_fields(key: RawDoc<'_>, weights: RawDoc<'_>) -> Result<()> {
+    let stored = key.get("_fts") == Some(Val::String("text"));
+    if stored {
+        let mut after = key.iter().skip_while(|(name, _)| *name != "_fts").skip(1);
+        if after.next().is_none_or(|(name, _)| name != "_ftsx") {
+            return refuse("expected _ftsx after _fts");
+        }
+        if weights.is_empty() {
+            return refuse("text index option 'weights' must specify fields or the wildcard");
+        }
+    }
+    for (name, kind) in key {
+        let kind = kind.get();
+        match name {
+            "_fts" | "_ftsx" if !stored => {
+                return refuse("text index with reserved fields _fts/_ftsx not allowed");
+            }
+            "_fts" | "_ftsx" => {}
+            _ if kind == Val::String("text") && stored => {
+                return refuse("text index with reserved fields _fts/_ftsx not allowed");
+            }
+            _ if kind == Val::String("text") => {}
+            _ if matches!(kind.as_f64(), Some(number) if number.abs() == 1.0) => {}
+            _ => return refuse("expected value 1 or -1 for non-text key in compound index"),
+        }
+    }
+    Ok(())
+}
+
 /// Returns the key pattern in its stored form.
 #[must_use]
 pub fn stored_key(key: RawDoc<'_>) -> DocBuf {
@@ -175,6 +237,9 @@ pub fn stored_key(key: RawDoc<'_>) -> DocBuf {
 pub fn write_options(spec: RawDoc<'_>, key: RawDoc<'_>, out: &mut value::Writer<'_>) {
     let mut weights: Vec<(&str, i32)> = Vec::new();
     let given = spec.get("weights").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    if spec.get("weights") == Some(Val::String("$**")) {
+        weights.push(("$**", 1));
+    }
     for (name, weight) in given {
         weights.push((name, weight.get().as_f64().map_or(1, |weight| weight as i32)));
     }

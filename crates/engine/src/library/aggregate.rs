@@ -1,9 +1,10 @@
 //! `aggregate`, and the verbs that compute over many documents: `count_documents`, `distinct`.
 
-use super::convert::{count_of, to_bson, whole};
+use super::convert::{count_of, time_limit, to_bson, whole};
 use super::cursor::Cursor;
-use super::find::{Hint, time_limit};
+use super::find::Hint;
 use super::link::Link;
+use super::session::ClientSession;
 use bson::{Bson, Document, doc};
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -62,6 +63,12 @@ impl<T> Aggregate<T> {
         self.with("maxTimeMS", time_limit(limit))
     }
 
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> Aggregate<T> {
+        self.link = session.join(self.link);
+        self
+    }
+
     fn with(mut self, name: &str, value: impl Into<Bson>) -> Aggregate<T> {
         self.command.insert(name, value);
         self
@@ -115,6 +122,12 @@ impl CountDocuments {
         self
     }
 
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> CountDocuments {
+        self.link = session.join(self.link);
+        self
+    }
+
     /// Runs the count.
     ///
     /// # Errors
@@ -159,6 +172,12 @@ impl Distinct {
     /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(mut self, limit: Duration) -> Distinct {
         self.command.insert("maxTimeMS", time_limit(limit));
+        self
+    }
+
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> Distinct {
+        self.link = session.join(self.link);
         self
     }
 

@@ -1,6 +1,7 @@
 //! A collection of typed documents, with all its operations.
 
 use super::aggregate::{Aggregate, CountDocuments, Distinct};
+use super::change_event::ChangeStreamEvent;
 use super::convert::count_of;
 use super::cursor::Cursor;
 use super::delete::Delete;
@@ -10,7 +11,12 @@ use super::find_and_modify::{FindOneAndDelete, FindOneAndUpdate};
 use super::index::CreateIndex;
 use super::insert::{InsertMany, InsertOne};
 use super::link::Link;
+use super::patterns::{
+    CreatePatterns, DropPatterns, ModifyPattern, Pattern, PatternInfo, ResumePatterns,
+    SuspendPatterns, ValidatePatterns,
+};
 use super::update::{Update, UpdateModifications, replacement};
+use super::watch::Watch;
 use bson::{Document, doc};
 use serde::Serialize;
 use std::borrow::Borrow;
@@ -136,6 +142,75 @@ impl<T> Collection<T> {
     /// Removes one document and returns it.
     pub fn find_one_and_delete(&self, filter: Document) -> FindOneAndDelete<T> {
         FindOneAndDelete::new(self.link.clone(), self.write_command("findAndModify"), filter)
+    }
+
+    /// Watches the changes of the collection. The stream begins now, unless it is told otherwise.
+    pub fn watch(&self) -> Watch<ChangeStreamEvent<T>> {
+        Watch::new(self.link.clone(), (*self.name).into(), Document::new())
+    }
+
+    /// Declares patterns: values that the database maintains with every write. All of one kind can
+    /// be given as they are, others as [`Pattern`]s.
+    ///
+    /// ```
+    /// # use motifdb::{Computed, Database, Pattern, Subset, bson::doc};
+    /// # let db = Database::in_memory()?;
+    /// let products = db.collection::<motifdb::bson::Document>("products");
+    /// let count = Computed::over("count", "orders", "product").field("orders", doc! {"$count": {}});
+    /// let last = Subset::new("last", "orders", "product", "last", doc! {"at": -1}, 3);
+    /// products.create_patterns([Pattern::from(count), last.into()]).run()?;
+    /// assert_eq!(products.list_patterns()?.len(), 2);
+    /// # Ok::<(), motifdb::Error>(())
+    /// ```
+    pub fn create_patterns(
+        &self,
+        patterns: impl IntoIterator<Item = impl Into<Pattern>>,
+    ) -> CreatePatterns {
+        CreatePatterns::new(self.link.clone(), self.write_command("createPatterns"), patterns)
+    }
+
+    /// The patterns that are declared on the collection.
+    ///
+    /// # Errors
+    /// When the name is not allowed.
+    pub fn list_patterns(&self) -> Result<Vec<PatternInfo>> {
+        PatternInfo::list(&self.link, &*self.name)
+    }
+
+    /// Changes options of a pattern: `modify_pattern("best").set("limit", 10).run()?`.
+    pub fn modify_pattern(&self, name: &str) -> ModifyPattern {
+        let mut command = self.write_command("modifyPattern");
+        command.insert("name", name);
+        ModifyPattern::new(self.link.clone(), command)
+    }
+
+    /// Compares the values of the collection's patterns with a recomputation.
+    pub fn validate_patterns(&self) -> ValidatePatterns {
+        ValidatePatterns::new(self.link.clone(), self.command("validatePatterns"))
+    }
+
+    /// Removes patterns and their values.
+    pub fn drop_patterns<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> DropPatterns {
+        DropPatterns::new(self.link.clone(), self.about_patterns("dropPatterns", names))
+    }
+
+    /// Stops the maintenance of patterns, for example for a large load.
+    pub fn suspend_patterns<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> SuspendPatterns {
+        SuspendPatterns::new(self.link.clone(), self.about_patterns("suspendPatterns", names))
+    }
+
+    /// Derives the values of suspended patterns again and maintains them.
+    pub fn resume_patterns<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> ResumePatterns {
+        ResumePatterns::new(self.link.clone(), self.about_patterns("resumePatterns", names))
+    }
+
+    fn about_patterns<'a>(&self, verb: &str, names: impl IntoIterator<Item = &'a str>) -> Document {
+        let mut command = self.write_command(verb);
+        command.insert("names", names.into_iter().map(str::to_owned).collect::<Vec<String>>());
+        command
     }
 
     /// Creates an index: `create_index(doc! {"email": 1}).unique(true).run()?`.

@@ -3,6 +3,7 @@
 use bson::{Bson, Document};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::time::Duration;
 use value::{Code, DocBuf, Error, ObjectId, RawDoc, RawVal, Result, Val, limits, validate};
 
 /// A value as the bytes of a document, with the checks that the server applies to documents of
@@ -62,6 +63,11 @@ pub(super) fn count_of(reply: RawDoc<'_>, name: &str) -> u64 {
 /// A count in the form of a command's field. Larger values become the largest integer.
 pub(super) fn whole(count: u64) -> Bson {
     Bson::Int64(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// A time limit as commands take it: whole milliseconds, at least one.
+pub(super) fn time_limit(limit: Duration) -> Bson {
+    Bson::Int32(i32::try_from(limit.as_millis().max(1)).unwrap_or(i32::MAX))
 }
 
 /// The error for a value that cannot be converted to a document.

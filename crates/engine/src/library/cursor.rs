@@ -1,6 +1,6 @@
 //! Results as an iterator that fetches batch by batch.
 
-use super::convert::from_bytes;
+use super::convert::{from_bytes, time_limit};
 use super::link::Link;
 use bson::{Bson, Document, doc};
 use serde::de::DeserializeOwned;
@@ -8,6 +8,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::time::Duration;
 use value::{Error, RawDoc, Result, Val};
 
 /// The documents of a result, one after another: an iterator of `Result<T>`.
@@ -35,6 +36,8 @@ pub struct Cursor<T> {
     /// The array of the batch, and the positions of its documents.
     batch: Vec<u8>,
     places: std::vec::IntoIter<Range<usize>>,
+    /// The place of a change stream after the batch.
+    token: Option<Vec<u8>>,
     yields: PhantomData<fn() -> T>,
 }
 
@@ -53,6 +56,7 @@ impl<T> Cursor<T> {
             batch_size,
             batch: Vec::new(),
             places: Vec::new().into_iter(),
+            token: None,
             yields: PhantomData,
         };
         cursor.accept(reply.as_doc(), "firstBatch")?;
@@ -80,16 +84,52 @@ impl<T> Cursor<T> {
             places.push(end.saturating_sub(value.bytes.len())..end);
         }
         self.places = places.into_iter();
+        let token = cursor.get("postBatchResumeToken").and_then(Val::as_doc);
+        self.token = token.map(|token| token.bytes().to_owned());
         Ok(())
     }
 
-    fn fetch(&mut self) -> Result<()> {
+    /// Fetches the next batch. The cursor of a change stream waits for events for some time.
+    pub(super) fn fetch(&mut self, wait: Option<Duration>) -> Result<()> {
         let mut command = doc! {"getMore": self.id, "collection": &self.collection};
+        if let Some(wait) = wait {
+            command.insert("maxTimeMS", time_limit(wait));
+        }
         if let Some(size) = self.batch_size.filter(|size| *size > 0) {
             command.insert("batchSize", Bson::Int64(i64::from(size)));
         }
         let reply = self.link.run(command)?;
         self.accept(reply.as_doc(), "nextBatch")
+    }
+
+    /// The next document of the batch.
+    pub(super) fn next_bytes(&mut self) -> Option<&[u8]> {
+        let place = self.places.next()?;
+        Some(self.batch.get(place).unwrap_or(&[]))
+    }
+
+    /// Whether the batch has more documents.
+    pub(super) fn has_buffered(&self) -> bool {
+        !self.places.as_slice().is_empty()
+    }
+
+    /// Whether there can be more batches.
+    pub(super) fn is_open(&self) -> bool {
+        self.id != 0
+    }
+
+    /// The place of a change stream after the batch.
+    pub(super) fn token(&self) -> Option<&[u8]> {
+        self.token.as_deref()
+    }
+
+    /// Closes the cursor; the rest of the batch stays.
+    pub(super) fn close(&mut self) {
+        if self.id != 0 {
+            // If this fails, the cursor or the database has already been closed.
+            let _ = self.link.run(doc! {"killCursors": &self.collection, "cursors": [self.id]});
+            self.id = 0;
+        }
     }
 }
 
@@ -98,13 +138,13 @@ impl<T: DeserializeOwned> Iterator for Cursor<T> {
 
     fn next(&mut self) -> Option<Result<T>> {
         loop {
-            if let Some(place) = self.places.next() {
-                return Some(from_bytes(self.batch.get(place).unwrap_or(&[])));
+            if let Some(document) = self.next_bytes() {
+                return Some(from_bytes(document));
             }
             if self.id == 0 {
                 return None;
             }
-            if let Err(error) = self.fetch() {
+            if let Err(error) = self.fetch(None) {
                 self.id = 0;
                 return Some(Err(error));
             }
@@ -116,10 +156,7 @@ impl<T: DeserializeOwned> FusedIterator for Cursor<T> {}
 
 impl<T> Drop for Cursor<T> {
     fn drop(&mut self) {
-        if self.id != 0 {
-            // If this fails, the cursor or the database has already been closed.
-            let _ = self.link.run(doc! {"killCursors": &self.collection, "cursors": [self.id]});
-        }
+        self.close();
     }
 }
 

@@ -1,10 +1,14 @@
 //! Opening a database, and operations on all its collections.
 
 use super::aggregate::Aggregate;
+use super::change_event::ChangeStreamEvent;
 use super::collection::Collection;
 use super::convert::from_bytes;
 use super::cursor::Cursor;
 use super::link::Link;
+use super::patterns::PatternInfo;
+use super::session::{ClientSession, StartSession};
+use super::watch::Watch;
 use crate::engine::{Options, Storage};
 use bson::{Bson, Document, doc};
 use std::fmt;
@@ -96,6 +100,65 @@ impl Database {
         Aggregate::new(self.link.clone(), doc! {"aggregate": 1}, pipeline)
     }
 
+    /// Watches the changes of all collections of the database.
+    pub fn watch(&self) -> Watch<ChangeStreamEvent<Document>> {
+        Watch::new(self.link.clone(), 1.into(), Document::new())
+    }
+
+    /// Watches the changes of all databases of the folder.
+    pub fn watch_all(&self) -> Watch<ChangeStreamEvent<Document>> {
+        Watch::new(self.link.with_db("admin"), 1.into(), doc! {"allChangesForCluster": true})
+    }
+
+    /// The patterns that are declared on the collections of the database.
+    ///
+    /// # Errors
+    /// When the database's name is not allowed.
+    pub fn list_patterns(&self) -> Result<Vec<PatternInfo>> {
+        PatternInfo::list(&self.link, 1)
+    }
+
+    /// Starts a session: the frame of transactions.
+    ///
+    /// ```
+    /// # use motifdb::{Database, bson::doc};
+    /// let db = Database::in_memory()?;
+    /// let accounts = db.collection("accounts");
+    /// accounts.insert_many([doc! {"_id": "Ada", "cents": 500}, doc! {"_id": "Max"}]).run()?;
+    ///
+    /// let mut session = db.start_session().run()?;
+    /// session.with_transaction(|session| {
+    ///     let (take, give) = (doc! {"$inc": {"cents": -200}}, doc! {"$inc": {"cents": 200}});
+    ///     accounts.update_one(doc! {"_id": "Ada"}, take).session(session).run()?;
+    ///     accounts.update_one(doc! {"_id": "Max"}, give).session(session).run()?;
+    ///     Ok(())
+    /// })?;
+    /// let max = accounts.find_one(doc! {"_id": "Max"}).run()?;
+    /// assert_eq!(max, Some(doc! {"_id": "Max", "cents": 200}));
+    /// # Ok::<(), motifdb::Error>(())
+    /// ```
+    pub fn start_session(&self) -> StartSession {
+        StartSession::new(self.link.clone())
+    }
+
+    /// As [`run_command`](Database::run_command), in a session and in its transaction while one is
+    /// open.
+    ///
+    /// # Errors
+    /// When the command fails.
+    pub fn run_command_in(
+        &self,
+        session: &mut ClientSession,
+        command: Document,
+    ) -> Result<Document> {
+        self.inside(session).run_command(command)
+    }
+
+    /// The database inside a session.
+    pub(super) fn inside(&self, session: &mut ClientSession) -> Database {
+        Database { link: session.join(self.link.clone()) }
+    }
+
     /// Runs any command, as a driver would send it, and returns the reply. Errors of statements
     /// inside a write command are in the reply and are not returned as an error.
     ///
@@ -164,6 +227,12 @@ impl Builder {
         self
     }
 
+    /// Allows commands for tests, such as `configureFailPoint`.
+    pub fn test_commands(mut self, allow: bool) -> Builder {
+        self.options.test_commands = allow;
+        self
+    }
+
     /// Opens a folder, which is created if it is missing.
     ///
     /// # Errors
@@ -219,6 +288,12 @@ impl CreateCollection {
         self.with("validationAction", action)
     }
 
+    /// Sets whether the collection keeps documents as they were before and after changes, for
+    /// change streams.
+    pub fn change_stream_pre_and_post_images(self, keep: bool) -> CreateCollection {
+        self.with("changeStreamPreAndPostImages", doc! {"enabled": keep})
+    }
+
     /// Makes a view: the result of this pipeline over another collection, computed when it is read.
     pub fn view_on(
         self,
@@ -227,6 +302,12 @@ impl CreateCollection {
     ) -> CreateCollection {
         let pipeline = pipeline.into_iter().collect::<Vec<Document>>();
         self.with("viewOn", source).with("pipeline", pipeline)
+    }
+
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> CreateCollection {
+        self.link = session.join(self.link);
+        self
     }
 
     fn with(mut self, name: &str, value: impl Into<Bson>) -> CreateCollection {

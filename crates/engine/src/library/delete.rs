@@ -3,6 +3,7 @@
 use super::failure;
 use super::find::Hint;
 use super::link::Link;
+use super::session::ClientSession;
 use bson::{Document, doc};
 use value::Result;
 
@@ -38,6 +39,12 @@ impl Delete {
     /// Sets variables that `$expr` in the filter can use as `$$name`.
     pub fn let_vars(mut self, variables: Document) -> Delete {
         self.command.insert("let", variables);
+        self
+    }
+
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> Delete {
+        self.link = session.join(self.link);
         self
     }
 

@@ -1,8 +1,9 @@
 //! `find` and `find_one`: documents that match a filter.
 
-use super::convert::whole;
+use super::convert::{time_limit, whole};
 use super::cursor::Cursor;
 use super::link::Link;
+use super::session::ClientSession;
 use bson::{Bson, Document};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
@@ -44,11 +45,6 @@ impl From<Hint> for Bson {
             Hint::Name(name) => Bson::String(name),
         }
     }
-}
-
-/// A time limit as commands take it: whole milliseconds, at least one.
-pub(super) fn time_limit(limit: Duration) -> Bson {
-    Bson::Int32(i32::try_from(limit.as_millis().max(1)).unwrap_or(i32::MAX))
 }
 
 /// A search that returns a cursor; made by [`Collection::find`](crate::Collection::find).
@@ -113,6 +109,12 @@ impl<T> Find<T> {
         self.with("maxTimeMS", time_limit(limit))
     }
 
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> Find<T> {
+        self.link = session.join(self.link);
+        self
+    }
+
     fn with(mut self, name: &str, value: impl Into<Bson>) -> Find<T> {
         self.command.insert(name, value);
         self
@@ -164,6 +166,11 @@ impl<T> FindOne<T> {
     /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(self, limit: Duration) -> FindOne<T> {
         FindOne(self.0.max_time(limit))
+    }
+
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(self, session: &mut ClientSession) -> FindOne<T> {
+        FindOne(self.0.session(session))
     }
 
     /// Runs the search. `None` when nothing matches.

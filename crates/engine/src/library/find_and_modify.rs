@@ -1,10 +1,11 @@
 //! `find_one_and_update`, `find_one_and_replace` and `find_one_and_delete`: change one document and
 //! return it, atomically.
 
-use super::convert::from_bytes;
+use super::convert::{from_bytes, time_limit};
 use super::failure;
 use super::find::Hint;
 use super::link::Link;
+use super::session::ClientSession;
 use bson::{Bson, Document};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
@@ -75,7 +76,13 @@ impl<T> FindOneAndUpdate<T> {
 
     /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(self, limit: Duration) -> FindOneAndUpdate<T> {
-        self.with("maxTimeMS", super::find::time_limit(limit))
+        self.with("maxTimeMS", time_limit(limit))
+    }
+
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> FindOneAndUpdate<T> {
+        self.link = session.join(self.link);
+        self
     }
 
     fn with(mut self, name: &str, value: impl Into<Bson>) -> FindOneAndUpdate<T> {
@@ -137,7 +144,13 @@ impl<T> FindOneAndDelete<T> {
 
     /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(self, limit: Duration) -> FindOneAndDelete<T> {
-        self.with("maxTimeMS", super::find::time_limit(limit))
+        self.with("maxTimeMS", time_limit(limit))
+    }
+
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> FindOneAndDelete<T> {
+        self.link = session.join(self.link);
+        self
     }
 
     fn with(mut self, name: &str, value: impl Into<Bson>) -> FindOneAndDelete<T> {

@@ -1,6 +1,7 @@
 //! `create_index`.
 
 use super::link::Link;
+use super::session::ClientSession;
 use bson::{Bson, Document};
 use std::time::Duration;
 use value::Result;
@@ -50,6 +51,12 @@ impl CreateIndex {
     /// Sets whether the index is maintained but not used by queries.
     pub fn hidden(self, hidden: bool) -> CreateIndex {
         self.with("hidden", hidden)
+    }
+
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> CreateIndex {
+        self.link = session.join(self.link);
+        self
     }
 
     fn with(mut self, name: &str, value: impl Into<Bson>) -> CreateIndex {

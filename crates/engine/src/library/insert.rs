@@ -3,6 +3,7 @@
 use super::convert::{to_bytes, with_id};
 use super::failure::{self, Tally};
 use super::link::Link;
+use super::session::ClientSession;
 use crate::request::Sequence;
 use bson::{Bson, Document};
 use serde::Serialize;
@@ -40,6 +41,12 @@ impl InsertOne {
     /// Sets whether the document may violate the collection's validator.
     pub fn bypass_document_validation(mut self, bypass: bool) -> InsertOne {
         self.command.insert("bypassDocumentValidation", bypass);
+        self
+    }
+
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> InsertOne {
+        self.link = session.join(self.link);
         self
     }
 
@@ -121,6 +128,12 @@ impl InsertMany {
     /// Sets whether the documents may violate the collection's validator.
     pub fn bypass_document_validation(mut self, bypass: bool) -> InsertMany {
         self.command.insert("bypassDocumentValidation", bypass);
+        self
+    }
+
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> InsertMany {
+        self.link = session.join(self.link);
         self
     }
 

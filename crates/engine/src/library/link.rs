@@ -4,6 +4,7 @@
 //! The checks that the server applies to received bytes (size, structure, depth) are applied here,
 //! because a caller's types can serialise to anything.
 
+use super::turn::Turn;
 use crate::client::Client;
 use crate::engine::{Engine, Inner, Options};
 use crate::reply::error_of;
@@ -19,6 +20,10 @@ use value::{Code, DocBuf, Error, Result, limits, validate};
 pub(super) struct Link {
     shared: Arc<Shared>,
     db: Arc<str>,
+    /// The session that commands run in.
+    session: Option<Arc<Turn>>,
+    /// Whether the session is of another folder.
+    foreign: bool,
 }
 
 /// The engine, until it is closed. Dropping the last handle closes it too.
@@ -34,7 +39,7 @@ impl Link {
         crate::namespace::check_database(db)?;
         let Engine(inner) = Engine::open(options)?;
         let shared = Shared { engine: ArcSwapOption::new(Some(inner)) };
-        Ok(Link { shared: Arc::new(shared), db: db.into() })
+        Ok(Link { shared: Arc::new(shared), db: db.into(), session: None, foreign: false })
     }
 
     pub(super) fn db(&self) -> &str {
@@ -42,7 +47,23 @@ impl Link {
     }
 
     pub(super) fn with_db(&self, db: &str) -> Link {
-        Link { shared: self.shared.clone(), db: db.into() }
+        Link { db: db.into(), ..self.clone() }
+    }
+
+    /// The same link with a new session.
+    pub(super) fn with_session(&self) -> Link {
+        Link { session: Some(Arc::new(Turn::new())), foreign: false, ..self.clone() }
+    }
+
+    /// The same link inside the session of another one.
+    pub(super) fn inside(self, session: &Link) -> Link {
+        let foreign = !Arc::ptr_eq(&self.shared, &session.shared);
+        Link { session: session.session.clone(), foreign, ..self }
+    }
+
+    /// The session.
+    pub(super) fn session(&self) -> Option<&Turn> {
+        self.session.as_deref()
     }
 
     /// Runs a command on the database; returns its error if it fails.
@@ -57,6 +78,12 @@ impl Link {
         sequences: &[Sequence<'_>],
     ) -> Result<DocBuf> {
         command.insert("$db", &*self.db);
+        if self.foreign {
+            return Err(Error::bad_value("the session belongs to another folder"));
+        }
+        if let Some(session) = &self.session {
+            session.enter(&mut command);
+        }
         let bytes = command.to_vec().map_err(super::convert::unwritable)?;
         if bytes.len() > limits::MESSAGE_BYTES_MAX {
             return Err(Error::new(
@@ -70,8 +97,11 @@ impl Link {
         }
         let body = validate::validate(&bytes, limits::DEPTH_MAX_WIRE)?;
         let mut client = self.shared.connect()?;
+        if let Some(session) = &self.session {
+            session.sent(&command);
+        }
         let mut reply = Vec::new();
-        client.run(&Request { body, sequences, exhaust_allowed: false }, &mut reply);
+        client.run(&Request { sequences, ..Request::new(body) }, &mut reply);
         let reply = DocBuf::from_bytes(reply);
         match error_of(reply.as_doc()) {
             Some(error) => Err(error),

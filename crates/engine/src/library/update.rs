@@ -4,6 +4,7 @@ use super::convert::{count_of, to_bson, to_document};
 use super::failure;
 use super::find::Hint;
 use super::link::Link;
+use super::session::ClientSession;
 use bson::{Bson, Document, doc};
 use serde::Serialize;
 use value::{Error, RawDoc, Result, Val};
@@ -124,6 +125,12 @@ impl Update {
     /// Sets whether the new document may violate the collection's validator.
     pub fn bypass_document_validation(mut self, bypass: bool) -> Update {
         self.command.insert("bypassDocumentValidation", bypass);
+        self
+    }
+
+    /// Runs it in a session, and in the session's transaction while one is open.
+    pub fn session(mut self, session: &mut ClientSession) -> Update {
+        self.link = session.join(self.link);
         self
     }
 

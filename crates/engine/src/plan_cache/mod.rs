@@ -13,8 +13,6 @@ pub mod shape;
 
 use crate::index_keys::Index;
 use parking_lot::Mutex;
-use query::filter::Filter;
-use query::sort::SortSpec;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use value::{DocBuf, OwnedVal, Val};
@@ -52,13 +50,38 @@ pub struct IndexFilter {
     pub indexes: Vec<OwnedVal>,
 }
 
+/// A query and its plan, as `$planCacheStats` shows them.
+pub struct Described {
+    /// The key of the query, which depends on its shape and on indexes.
+    pub key: u64,
+    /// The filter.
+    pub query: DocBuf,
+    /// The sort; empty without one.
+    pub sort: DocBuf,
+    /// The projection; empty without one.
+    pub projection: DocBuf,
+    /// The collation, if any.
+    pub collation: Option<DocBuf>,
+    /// The plan, as explain shows it.
+    pub plan: DocBuf,
+}
+
+impl Described {
+    fn bytes(&self) -> usize {
+        let docs = [&self.query, &self.sort, &self.projection, &self.plan];
+        let collation = self.collation.as_ref().map_or(0, |doc| doc.bytes().len());
+        docs.iter().map(|doc| doc.bytes().len()).sum::<usize>() + collation
+    }
+}
+
 struct CachedPlan {
+    shape: u64,
     index: u32,
-    name: Box<str>,
     version: u64,
     estimate: u64,
     uses: u64,
     since_ms: i64,
+    described: Described,
 }
 
 /// The most shapes cached per collection.
@@ -72,17 +95,17 @@ const FEW: u64 = 16;
 
 impl PlanCache {
     /// The position of the cached plan among candidates, given by the ids of their indexes, and the
-    /// number of entries that it read at first. `version` is that of the collection: a change of
-    /// indexes invalidates cached plans.
+    /// number of entries that it read at first. `key` depends on the shape of the query and on
+    /// indexes. `version` is that of the collection: a change of indexes invalidates cached plans.
     #[must_use]
     pub fn find(
         &self,
-        shape: u64,
+        key: u64,
         version: u64,
         mut candidates: impl Iterator<Item = u32>,
     ) -> Option<(usize, u64)> {
         let mut kept = self.kept.lock();
-        let plan = kept.get_mut(&shape).filter(|plan| plan.version == version)?;
+        let plan = kept.get_mut(&key).filter(|plan| plan.version == version)?;
         let at = candidates.position(|index| index == plan.index)?;
         plan.uses += 1;
         Some((at, plan.estimate))
@@ -94,23 +117,37 @@ impl PlanCache {
         now <= FEW || now <= before.saturating_mul(FACTOR)
     }
 
-    /// Caches the plan chosen for a shape: its index and the estimated number of entries.
-    pub fn keep(&self, shape: u64, version: u64, chosen: &Index, estimate: u64) {
+    /// Caches the plan chosen for a query: its index and the estimated number of entries. Calls
+    /// `describe` if another plan was cached before, or none.
+    pub fn keep(
+        &self,
+        (key, shape): (u64, u64),
+        version: u64,
+        chosen: &Index,
+        estimate: u64,
+        describe: impl FnOnce() -> Described,
+    ) {
+        if let Some(plan) = self.kept.lock().get_mut(&key)
+            && plan.index == chosen.id
+            && plan.version == version
+        {
+            plan.estimate = estimate;
+            return;
+        }
+        let plan = CachedPlan {
+            shape,
+            index: chosen.id,
+            version,
+            estimate,
+            uses: 0,
+            since_ms: crate::clock::now_ms(),
+            described: describe(),
+        };
         let mut kept = self.kept.lock();
         if kept.len() >= SHAPES_MAX {
             kept.clear();
         }
-        kept.insert(
-            shape,
-            CachedPlan {
-                index: chosen.id,
-                name: chosen.name.clone(),
-                version,
-                estimate,
-                uses: 0,
-                since_ms: crate::clock::now_ms(),
-            },
-        );
+        kept.insert(key, plan);
     }
 
     /// Removes all cached plans.
@@ -118,9 +155,9 @@ impl PlanCache {
         self.kept.lock().clear();
     }
 
-    /// Removes the cached plan of one shape.
+    /// Removes the cached plans of one shape.
     pub fn forget(&self, shape: u64) {
-        self.kept.lock().remove(&shape);
+        self.kept.lock().retain(|_, plan| plan.shape != shape);
     }
 
     /// Whether any index filter is set for the collection.
@@ -129,17 +166,15 @@ impl PlanCache {
         self.filtered.load(Ordering::Relaxed)
     }
 
-    /// Whether an index filter is set for this shape.
+    /// Whether an index filter is set for a shape.
     #[must_use]
-    pub fn filter_of(&self, filter: &Filter, sort: Option<&SortSpec>) -> bool {
-        let shape = shape::of(filter.root(), sort);
+    pub fn has_filter(&self, shape: u64) -> bool {
         self.filters.lock().iter().any(|known| known.shape == shape)
     }
 
-    /// Whether a query may use an index.
+    /// Whether queries of a shape may use an index.
     #[must_use]
-    pub fn filter_allows(&self, filter: &Filter, sort: Option<&SortSpec>, index: &Index) -> bool {
-        let shape = shape::of(filter.root(), sort);
+    pub fn filter_allows(&self, shape: u64, index: &Index) -> bool {
         let filters = self.filters.lock();
         let Some(known) = filters.iter().find(|known| known.shape == shape) else { return true };
         known.indexes.iter().any(|wanted| match wanted.get() {
@@ -158,12 +193,15 @@ impl PlanCache {
         self.filtered.store(true, Ordering::Relaxed);
     }
 
-    /// Removes the index filter of one shape, or all.
+    /// Removes the index filter of one shape, or all, and the plans that were chosen under them.
     pub fn clear_filters(&self, shape: Option<u64>) {
         let mut filters = self.filters.lock();
         filters.retain(|known| shape.is_some_and(|shape| known.shape != shape));
         self.filtered.store(!filters.is_empty(), Ordering::Relaxed);
-        self.clear();
+        match shape {
+            Some(shape) => self.forget(shape),
+            None => self.clear(),
+        }
     }
 
     /// Calls `show` with each index filter.
@@ -175,21 +213,29 @@ impl PlanCache {
     #[must_use]
     pub fn list(&self, host: &str) -> Vec<DocBuf> {
         let kept = self.kept.lock();
-        let row = |(key, plan): (&u64, &CachedPlan)| {
-            let hash = shape::text(*key);
+        let row = |plan: &CachedPlan| {
+            let described = &plan.described;
             DocBuf::build(|out| {
-                out.str("version", "1").str("queryHash", &hash).str("planCacheKey", &hash);
-                out.bool("isActive", true).count("works", plan.estimate);
+                out.str("version", "1");
+                out.str("queryHash", &shape::text(plan.shape));
+                out.str("planCacheKey", &shape::text(described.key));
+                out.bool("isActive", true).i64("works", plan.estimate as i64);
                 out.append("timeOfCreation", Val::DateTime(plan.since_ms));
-                out.doc("cachedPlan", |out| {
-                    out.str("stage", "FETCH");
-                    out.doc("inputStage", |out| {
-                        out.str("stage", "IXSCAN").str("indexName", &plan.name);
-                    });
+                out.doc("createdFromQuery", |out| {
+                    out.append("query", Val::Document(described.query.as_doc()));
+                    out.append("sort", Val::Document(described.sort.as_doc()));
+                    out.append("projection", Val::Document(described.projection.as_doc()));
+                    if let Some(collation) = &described.collation {
+                        out.append("collation", Val::Document(collation.as_doc()));
+                    }
                 });
-                out.count("uses", plan.uses).bool("indexFilterSet", false).str("host", host);
+                out.append("cachedPlan", Val::Document(described.plan.as_doc()));
+                out.bool("indexFilterSet", self.has_filters() && self.has_filter(plan.shape));
+                let bytes = described.bytes() + size_of::<CachedPlan>();
+                out.i64("estimatedSizeBytes", bytes as i64);
+                out.count("uses", plan.uses).str("host", host);
             })
         };
-        kept.iter().map(row).collect()
+        kept.values().map(row).collect()
     }
 }

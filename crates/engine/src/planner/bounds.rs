@@ -410,7 +410,9 @@ fn of_equality(value: Val<'_>, collation: Option<&Collation>) -> Bounds {
         Val::Array(array) => {
             let first = array.first().map_or(Val::Undefined, |(_, element)| element.get());
             let mut points = vec![Interval::point_with(value, collation)];
-            if matches!(first, Val::Null | Val::Undefined) {
+            if array.is_empty() {
+                points.push(Interval::point(Val::Undefined));
+            } else if matches!(first, Val::Null | Val::Undefined) {
                 points.push(Interval::point(Val::Null));
                 points.push(Interval::point(Val::Undefined));
             } else {

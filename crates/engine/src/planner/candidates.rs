@@ -8,11 +8,13 @@ use super::edge::Columns;
 use super::facts::{Fact, collect};
 use super::implies::implies;
 use super::key_check::{KeyCheck, KeyFilter};
+use super::restrictions::Restrictions;
 use super::wildcard;
 use crate::catalog::{Index, IndexKind, IndexState};
 use crate::index_keys::hashed;
 use crate::index_keys::text::key_term;
 use query::filter::{Conditions, Node, Test};
+use query::sort::SortSpec;
 use std::sync::Arc;
 use store::Direction;
 use value::Val;
@@ -131,12 +133,14 @@ fn usable<'u>(
     facts: &'u [Fact<'u>],
 ) -> impl Iterator<Item = Candidate> + 'u {
     let plans = &question.collection.counters.plans;
-    let filters = plans.has_filters();
+    let shape = plans.has_filters().then(|| question.shape());
+    let restrictions = Restrictions::current();
     question
         .collection
         .readable_indexes()
         .filter(|index| index.state == IndexState::Ready && !index.hidden)
-        .filter(move |index| !filters || plans.filter_allows(question.filter, question.sort, index))
+        .filter(move |index| restrictions.allow(index))
+        .filter(move |index| shape.is_none_or(|shape| plans.filter_allows(shape, index)))
         .filter(move |index| {
             !index.sparse || index.kind.is_special() || sparse_allows(index, facts)
         })
@@ -145,7 +149,7 @@ fn usable<'u>(
 }
 
 /// Whether the index contains every document that can match, considering its partial filter.
-fn has_all(question: &Question<'_>, index: &Index, node: &Node) -> bool {
+pub(super) fn has_all(question: &Question<'_>, index: &Index, node: &Node) -> bool {
     let Some(partial) = &index.partial else { return true };
     implies(&[question.filter.root(), node], partial.root())
 }
@@ -163,12 +167,13 @@ pub fn forced(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> 
         let columns = special_columns(index, question.filter.root(), &facts);
         return Some(assemble(question, true, index, columns));
     }
-    uses(question, index, question.filter.root(), &facts).into_iter().next()
+    let bounded = uses(question, index, question.filter.root(), &facts).into_iter().next();
+    bounded.or_else(|| wildcard::of_types(question, index))
 }
 
 /// A sparse index lacks documents without its fields. It can be used only when one of its fields is
 /// bounded to values other than null.
-fn sparse_allows(index: &Index, facts: &[Fact<'_>]) -> bool {
+pub(super) fn sparse_allows(index: &Index, facts: &[Fact<'_>]) -> bool {
     index.fields.iter().any(|field| {
         facts.iter().any(|fact| {
             let not_null = |interval: &Interval| {
@@ -199,7 +204,7 @@ pub(super) struct ColumnBounds {
 }
 
 /// The ways in which an index can be used, bounded or not.
-fn uses(
+pub(super) fn uses(
     question: &Question<'_>,
     index: &Arc<Index>,
     node: &Node,
@@ -257,21 +262,68 @@ fn columns(index: &Index, facts: &[Fact<'_>]) -> Vec<Column> {
     columns.collect()
 }
 
-/// The columns of a geospatial or text index, whose cells or terms come from the filter. Fields
-/// after them may be encoded differently from other indexes, and are not bounded.
-fn special_columns(index: &Index, node: &Node, facts: &[Fact<'_>]) -> Vec<Column> {
+/// The columns of a geospatial or text index without the cells or terms: the bounds of its other
+/// fields.
+fn other_columns(index: &Index, facts: &[Fact<'_>]) -> Vec<Column> {
     let mut columns = columns(index, facts);
-    let special = match &index.kind {
-        IndexKind::Geo(geo) => geo.at.iter().copied().min(),
-        IndexKind::Text(text) => Some(text.at),
-        _ => None,
+    let is_special = |at: usize| match &index.kind {
+        // Arrays are single values in the fields of a planar index.
+        IndexKind::Geo(geo) => geo.plane.is_some() || geo.at.contains(&at),
+        IndexKind::Text(text) => at == text.at || at == text.at + 1,
+        _ => false,
     };
-    for column in columns.iter_mut().skip(special.unwrap_or(usize::MAX)) {
-        column.intervals = None;
+    for (at, column) in columns.iter_mut().enumerate() {
+        // A document with an array has no entry for elements without the field.
+        let null = value::Type::Null.rank();
+        let has_null = column.intervals.iter().flatten().any(|interval| {
+            interval.from.first().is_none_or(|from| *from <= null)
+                && interval.to.first().is_none_or(|to| *to >= null)
+        });
+        if is_special(at) || (has_null && index.is_multikey_at(at)) {
+            column.intervals = None;
+            column.used.clear();
+        }
+        column.used.retain(|(_, tightness)| matches!(tightness, Tightness::Exact));
     }
-    for column in &mut columns {
-        column.used.clear();
+    columns
+}
+
+/// A check of the entries of a geospatial index by its other fields, and the conditions that it
+/// makes certain.
+pub(super) fn entry_check(
+    question: &Question<'_>,
+    index: &Index,
+) -> (Option<KeyCheck>, Conditions) {
+    let collation = question.filter.collation().map(|collation| &**collation);
+    let facts = collect(question.filter.root(), collation);
+    let columns = other_columns(index, &facts);
+    let mut implied = Conditions::default();
+    for (condition, _) in columns.iter().flat_map(|column| &column.used) {
+        implied.add(*condition);
     }
+    let bounds = columns.into_iter().map(|column| {
+        let stored = stored_intervals(&column)?;
+        if stored.iter().any(Interval::is_all) {
+            return None;
+        }
+        Some(stored.into_iter().map(|interval| (interval.from, interval.to)).collect())
+    });
+    (KeyCheck::new(&index.columns, 0, bounds.collect()), implied)
+}
+
+/// The intervals of a column in the order of the index.
+fn stored_intervals(column: &Column) -> Option<Vec<Interval>> {
+    let intervals = column.intervals.as_ref()?;
+    Some(if column.descending {
+        intervals.iter().rev().map(Interval::descending).collect()
+    } else {
+        intervals.clone()
+    })
+}
+
+/// The columns of a geospatial or text index, whose cells or terms come from the filter.
+fn special_columns(index: &Index, node: &Node, facts: &[Fact<'_>]) -> Vec<Column> {
+    let mut columns = other_columns(index, facts);
     let conjuncts = node.conditions();
     match &index.kind {
         IndexKind::Geo(geo) => {
@@ -317,7 +369,7 @@ pub(super) fn prefixes(
     let collation = question.filter.collation().map(|collation| &**collation);
     let facts = collect(question.filter.root(), collation);
     let mut prefixes = vec![index.prefix().to_vec()];
-    for column in columns(index, &facts).into_iter().take(place) {
+    for column in other_columns(index, &facts).into_iter().take(place) {
         let intervals = column.intervals?;
         if !intervals.iter().all(|interval| interval.point) {
             return None;
@@ -395,16 +447,8 @@ pub(super) fn assemble(
     let mut prefixes = vec![prefix.to_vec()];
     let mut ranges: Option<Vec<KeyRange>> = None;
     let (mut equalities, mut bounded, mut points_bound) = (0, 0, 0);
-    let stored = |column: &Column| -> Option<Vec<Interval>> {
-        let intervals = column.intervals.as_ref()?;
-        Some(if column.descending {
-            intervals.iter().rev().map(Interval::descending).collect()
-        } else {
-            intervals.clone()
-        })
-    };
     for column in &columns {
-        let Some(stored) = stored(column) else { break };
+        let Some(stored) = stored_intervals(column) else { break };
         let count = prefixes.len().saturating_mul(stored.len());
         if prefixes.len() > 1 && count > RANGES_MAX {
             break;
@@ -431,7 +475,7 @@ pub(super) fn assemble(
         prefixes.iter().map(whole).collect()
     });
     let rest = columns.iter().skip(bounded).map(|column| {
-        let bound = stored(column).filter(|list| !list.iter().any(Interval::is_all));
+        let bound = stored_intervals(column).filter(|list| !list.iter().any(Interval::is_all));
         bound.map(|list| list.into_iter().map(|interval| (interval.from, interval.to)).collect())
     });
     let check = KeyCheck::new(&index.columns, bounded, rest.collect()).map(Arc::new);
@@ -544,7 +588,15 @@ fn order(
             continue;
         }
         at = at.max(start);
-        let Some(field) = index.fields.get(at) else { return (Direction::Forward, false) };
+        let Some(field) = index.fields.get(at) else {
+            // Entries of equal values have the order of their records.
+            let opposite = wanted.descending;
+            let by_record = ends_with_id(question, index, sort)
+                && reverse.is_none_or(|known| known == opposite)
+                && sort.fields.last().is_some_and(|last| std::ptr::eq(last, wanted));
+            let direction = if opposite { Direction::Reverse } else { Direction::Forward };
+            return if by_record { (direction, true) } else { (Direction::Forward, false) };
+        };
         let hashed = matches!(index.kind, IndexKind::Hashed(hashed) if hashed.at == at);
         // A document with an array appears at its first value in key order. That value is its sort
         // key only if the bounds exclude none of the array's values.
@@ -562,6 +614,15 @@ fn order(
     }
     let direction = if reverse == Some(true) { Direction::Reverse } else { Direction::Forward };
     (direction, true)
+}
+
+/// Whether a sort ends with the `_id`, whose order records have.
+fn ends_with_id(question: &Question<'_>, index: &Index, sort: &SortSpec) -> bool {
+    let by_value = matches!(index.kind, IndexKind::Ordered | IndexKind::Hashed(_));
+    by_value
+        && question.collection.capped().is_none()
+        && sort.collation == question.collection.collation
+        && sort.fields.last().is_some_and(|last| last.path.text() == "_id")
 }
 
 /// Whether a multikey field is bounded.

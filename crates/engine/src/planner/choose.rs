@@ -1,10 +1,10 @@
 //! Chooses the best of several plans by the number of entries that each reads. Small numbers are
 //! counted; larger ones are estimated from a sample of the documents.
 
-use super::{Access, Candidate, Either, Question, bounds, candidates, sample};
-use crate::catalog::{Collection, IndexKind};
+use super::{Access, Candidate, Either, Question, bounds, cache_key, candidates, sample};
+use crate::catalog::{Collection, Index, IndexKind};
 use crate::layout;
-use crate::plan_cache::{PlanCache, shape};
+use crate::plan_cache::PlanCache;
 use query::filter::Node;
 use std::ops::Bound;
 use store::{Direction, Snapshot, Space};
@@ -31,14 +31,16 @@ pub(super) fn best(question: &Question<'_>, node: &Node, found: &mut [Candidate]
         return Some(at);
     }
     let (plans, version) = (&question.collection.counters.plans, question.collection.version);
-    let shape = shape::of(node, question.sort);
+    let shape = question.shape_of(node);
+    let serves = |index: &Index| found.iter().any(|candidate| candidate.index.id == index.id);
+    let key = cache_key::plan_key(question.collection, shape, node, serves, false);
     let look = |candidate: &mut Candidate| {
         let entries = estimate(question.snapshot, question.collection, candidate);
         candidate.estimate = Some(entries);
         entries
     };
     if let Some((at, before)) =
-        plans.find(shape, version, found.iter().map(|candidate| candidate.index.id))
+        plans.find(key, version, found.iter().map(|candidate| candidate.index.id))
         && let Some(kept) = found.get_mut(at)
         && PlanCache::holds(before, look(kept))
     {
@@ -60,15 +62,22 @@ pub(super) fn best(question: &Question<'_>, node: &Node, found: &mut [Candidate]
         _ => std::cmp::Ordering::Equal,
     });
     if let Some(chosen) = best.and_then(|best| found.get(best)) {
-        plans.keep(shape, version, &chosen.index, chosen.estimate.unwrap_or(0));
+        let estimate = chosen.estimate.unwrap_or(0);
+        let describe = || question.described(node, chosen, found);
+        plans.keep((key, shape), version, &chosen.index, estimate, describe);
     }
     best
 }
 
 /// The cost of a candidate, in entries read.
-fn cost(candidate: &Candidate) -> f64 {
+pub(super) fn cost(candidate: &Candidate) -> f64 {
     let entries = candidate.estimate.unwrap_or(u64::MAX) as f64;
     entries * sorting(candidate.sorted, entries)
+}
+
+/// The cost of reading entries and fetching their documents, in documents of a collection scan.
+pub(super) fn fetched(entries: u64) -> f64 {
+    entries as f64 * FETCH
 }
 
 /// The additional cost of a blocking sort, which reads and orders all entries.
@@ -93,7 +102,7 @@ pub(super) fn is_worse_than_all(question: &Question<'_>, candidate: &mut Candida
         None => estimate(question.snapshot, question.collection, candidate),
     };
     candidate.estimate = Some(entries);
-    entries as f64 * FETCH > documents as f64
+    fetched(entries) > documents as f64
 }
 
 /// Whether the branches of an `$or` read fewer entries in total than a candidate.
@@ -111,7 +120,23 @@ pub(super) fn is_better_apart(
     let entries = of(candidate);
     candidate.estimate = Some(entries);
     let apart = either.branches.iter().map(of).fold(0_u64, u64::saturating_add) as f64;
-    apart * sorting(question.sort.is_none(), apart) < entries as f64
+    let sorted = question.sort.is_none() || either.merge.is_some();
+    apart * sorting(sorted, apart) < entries as f64
+}
+
+/// Whether branches of an `$or` that have the requested order each read few enough entries to save
+/// the sort of others.
+pub(super) fn is_better_merged(
+    question: &Question<'_>,
+    ordered: &[Candidate],
+    plain: &[Candidate],
+) -> bool {
+    let of = |c: &Candidate| {
+        c.estimate.unwrap_or_else(|| estimate(question.snapshot, question.collection, c))
+    };
+    let sum = |all: &[Candidate]| all.iter().map(of).fold(0_u64, u64::saturating_add) as f64;
+    let (merged, sorted) = (sum(ordered), sum(plain));
+    merged <= sorted * sorting(false, sorted)
 }
 
 /// An index whose leading field is not bounded while later ones are, if the leading field has so

@@ -19,6 +19,8 @@ pub struct Cover {
     /// The columns up to the last one that is needed.
     columns: Vec<Column>,
     fields: Vec<Slot>,
+    /// Whether values are elements of arrays, and are put into arrays again.
+    elements: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +102,17 @@ pub fn apply_needed(plan: &mut Plan, filter: &Filter, mut needed: Vec<String>) {
     }
 }
 
+/// Makes a plan that returns index keys covered, if the index has the fields of the filter and the
+/// sort and its values can be restored.
+pub fn apply_keys(plan: &mut Plan, filter: &Filter, sort: Option<&SortSpec>) {
+    let Access::Index(candidate) = &mut plan.access else { return };
+    let fields = candidate.index.fields.iter().map(|field| field.path.text().to_owned()).collect();
+    let Some(needed) = needed_paths(Some(filter), sort, fields) else { return };
+    let ordered = matches!(candidate.index.kind, IndexKind::Ordered);
+    let cover = Cover::of(&candidate.index, None, &needed).filter(|_| ordered);
+    candidate.cover = cover.map(Arc::new);
+}
+
 /// Makes a plan covered if its index has all required fields.
 pub fn apply(
     plan: &mut Plan,
@@ -154,7 +167,7 @@ impl Access {
 }
 
 /// Adds the paths that a filter reads. Returns false if it reads more than paths.
-fn paths(node: &Node, out: &mut Vec<String>) -> bool {
+pub(super) fn paths(node: &Node, out: &mut Vec<String>) -> bool {
     match node {
         Node::Const(_) => true,
         Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => {
@@ -178,14 +191,30 @@ impl Cover {
     /// whose entries are read, in a wildcard index.
     #[must_use]
     pub fn of(index: &Index, path: Option<&str>, needed: &[String]) -> Option<Cover> {
+        // An array elsewhere in the index only repeats entries.
+        let arrays = match index.kind {
+            IndexKind::Ordered => index.fields.iter().enumerate().any(|(at, field)| {
+                index.is_multikey_at(at) && needed.iter().any(|path| path == field.path.text())
+            }),
+            _ => index.is_multikey(),
+        };
         let plain = !index.is_clustered()
-            && !index.is_multikey()
+            && !arrays
             // The text cannot be restored from a collated key.
             && index.spec.as_doc().find("collation").is_none();
         if plain && matches!(index.kind, IndexKind::Wildcard(_)) {
             return Cover::of_path(index, path?, needed);
         }
-        let plain = plain && matches!(index.kind, IndexKind::Ordered);
+        let plain = plain
+            && match &index.kind {
+                IndexKind::Ordered => true,
+                // A value cannot be restored from its hash.
+                IndexKind::Hashed(hashed) => index
+                    .fields
+                    .get(hashed.at)
+                    .is_some_and(|field| needed.iter().all(|path| path != field.path.text())),
+                _ => false,
+            };
         // A number in a path may be an array position, which cannot be rebuilt as an array.
         let named = |f: &IndexField| f.path.parts().iter().all(|part| part.index.is_none());
         let has = |path: &String| index.fields.iter().any(|f| f.path.text() == path);
@@ -202,7 +231,7 @@ impl Cover {
                 wanted.push(column);
             }
         }
-        Some(Cover { columns: columns(index, &wanted), fields })
+        Some(Cover { columns: columns(index, &wanted), fields, elements: false })
     }
 
     /// The same for the entries of one path of a wildcard index: a path and its value.
@@ -213,10 +242,11 @@ impl Cover {
         let names: Vec<&str> = path.split('.').collect();
         let mut fields = Vec::new();
         insert(&mut fields, &names, 1)?;
-        Some(Cover { columns: columns(index, &[1]), fields })
+        Some(Cover { columns: columns(index, &[1]), fields, elements: false })
     }
 
-    /// Documents with the field of one column only.
+    /// Documents with the field of one column only. Where it may be an array, its value is an array
+    /// of the one element that an entry has.
     #[must_use]
     pub fn only(index: &Index, column: usize) -> Cover {
         let mut fields = Vec::new();
@@ -225,7 +255,8 @@ impl Cover {
             // The first field cannot collide with another.
             let _: Option<()> = insert(&mut fields, &names, column);
         }
-        Cover { columns: columns(index, &[column]), fields }
+        let elements = index.is_multikey_at(column);
+        Cover { columns: columns(index, &[column]), fields, elements }
     }
 
     /// Builds the document of an entry. `key` does not include the index's prefix.
@@ -262,7 +293,7 @@ impl Cover {
             };
             values.push((kind, from, bytes.len()));
         }
-        match write(&self.fields, bytes, &values, 0, document) {
+        match write(&self.fields, bytes, &values, (0, self.elements), document) {
             true => Lent::Document(document),
             false => Lent::Unknown,
         }
@@ -300,13 +331,26 @@ fn write(
     slots: &[Slot],
     bytes: &[u8],
     values: &[(Option<Type>, usize, usize)],
-    depth: usize,
+    (depth, elements): (usize, bool),
     out: &mut Vec<u8>,
 ) -> bool {
     let start = writer::open(out);
     for slot in slots {
         match slot {
             Slot::Value(name, column) => match values.get(*column) {
+                Some((Some(kind), from, to)) if elements => {
+                    // An array without elements has an entry, too, but no value.
+                    let value = bytes.get(*from..*to).unwrap_or(&[]);
+                    out.push(Type::Array as u8);
+                    out.extend_from_slice(name.as_bytes());
+                    out.push(0);
+                    let array = writer::open(out);
+                    if *kind != Type::Undefined {
+                        out.extend_from_slice(&[*kind as u8, b'0', 0]);
+                        out.extend_from_slice(value);
+                    }
+                    writer::close(out, array);
+                }
                 Some((Some(kind), from, to)) => {
                     out.push(*kind as u8);
                     out.extend_from_slice(name.as_bytes());
@@ -320,7 +364,7 @@ fn write(
                 out.push(Type::Document as u8);
                 out.extend_from_slice(name.as_bytes());
                 out.push(0);
-                if !write(inner, bytes, values, depth + 1, out) {
+                if !write(inner, bytes, values, (depth + 1, elements), out) {
                     return false;
                 }
             }
@@ -333,7 +377,17 @@ fn write(
 /// Whether the entries that a plan reads satisfy the whole filter, so that no document is needed.
 #[must_use]
 pub fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
-    let Access::Index(candidate) = &plan.access else { return false };
-    // An entry whose values are not certain requires its document.
-    candidate.key_filter.is_none() && candidate.implied.has_all(filter.root().conditions().len())
+    let conditions = filter.root().conditions().len();
+    match &plan.access {
+        // An entry whose values are not certain requires its document.
+        Access::Index(candidate) => {
+            candidate.key_filter.is_none() && candidate.implied.has_all(conditions)
+        }
+        // Entries of several indexes have the record in common; the clustered index has no entries.
+        Access::Either(either) => {
+            let told = |c: &Candidate| c.key_filter.is_none() && !c.index.is_clustered();
+            either.branches.iter().all(told) && either.implied.has_all(conditions)
+        }
+        _ => false,
+    }
 }

@@ -4,7 +4,7 @@ use super::bounds::Interval;
 use super::run::{Examined, SortTotals};
 use super::sample::Sample;
 use super::walk::Walk;
-use super::{Access, Candidate, Either, Plan, edge};
+use super::{Access, Candidate, Either, Plan, Question, edge};
 use crate::catalog::IndexKind;
 use query::filter::{Conditions, Filter, Node};
 use store::Direction;
@@ -44,7 +44,7 @@ pub struct Above<'a> {
 
 impl Above<'_> {
     /// Whether the filter consists of an `$or` only, which MongoDB plans branch by branch.
-    fn is_or(&self) -> bool {
+    pub(super) fn is_or(&self) -> bool {
         let root = self.filter.map(|filter| filter.root().conditions());
         !self.hinted && matches!(root, Some([Node::Or(_)]))
     }
@@ -233,7 +233,7 @@ fn write_access(
         }
         Access::Index(candidate) if matches!(candidate.index.kind, IndexKind::Text(_)) => {
             if let IndexKind::Text(text) = &candidate.index.kind {
-                super::explain_text::write(out, name, text, candidate, filter, ran);
+                super::explain_text::write(out, name, text, candidate, filter, above, ran);
             }
         }
         Access::Index(candidate) => {
@@ -323,34 +323,49 @@ fn write_walk(out: &mut Writer<'_>, walk: &Walk, filter: Option<&Filter>, ran: O
     });
 }
 
-/// Writes the scans of an `$or`. A branch whose bounds are not exact gets its own FETCH with a
-/// filter; the others are fetched after the union.
+/// Writes the union of the scans of an `$or`. A branch whose bounds are not exact gets its own FETCH
+/// with a filter.
+pub(super) fn write_union(
+    out: &mut Writer<'_>,
+    either: &Either,
+    filter: Option<&Filter>,
+    ran: Option<&Ran>,
+) {
+    let nodes = filter.map(|filter| filter.branches(either.at)).unwrap_or_default();
+    out.str("stage", if either.merge.is_some() { "SORT_MERGE" } else { "OR" });
+    // Without a FETCH above it, all that it finds is the result.
+    write_counts(out, ran, ran.map(|ran| ran.examined.documents).filter(|count| *count > 0));
+    if let Some(sort) = &either.merge {
+        out.append("sortPattern", Val::Document(sort.to_document().as_doc()));
+    }
+    out.array("inputStages", |list| {
+        for (branch, node) in either.branches.iter().zip(&nodes) {
+            list.push_doc(|out| {
+                if is_told(branch, node) {
+                    return write_index_scan(out, branch, None, None, None);
+                }
+                out.str("stage", "FETCH");
+                out.doc("filter", |out| node.explain_without(branch.implied, out));
+                out.doc("inputStage", |out| write_index_scan(out, branch, None, None, None));
+            });
+        }
+    });
+}
+
+/// Whether the bounds of a branch of an `$or` are exact.
+fn is_told(branch: &Candidate, node: &Node) -> bool {
+    branch.implied.has_all(node.conditions().len())
+}
+
+/// Writes the scans of an `$or`, and the FETCH of those whose bounds are exact after the union.
 fn write_either(out: &mut Writer<'_>, either: &Either, filter: Option<&Filter>, ran: Option<&Ran>) {
     let nodes = filter.map(|filter| filter.branches(either.at)).unwrap_or_default();
-    let branches: Vec<_> = either.branches.iter().zip(&nodes).collect();
-    let is_told =
-        |(branch, node): &(&Candidate, &&Node)| branch.implied.has_all(node.conditions().len());
-    let union = |out: &mut Writer<'_>| {
-        out.str("stage", "OR");
-        write_counts(out, ran, ran.map(|ran| ran.examined.documents));
-        out.array("inputStages", |list| {
-            for (branch, node) in &branches {
-                list.push_doc(|out| {
-                    if is_told(&(branch, node)) {
-                        return write_index_scan(out, branch, None, None, None);
-                    }
-                    out.str("stage", "FETCH");
-                    out.doc("filter", |out| node.explain_without(branch.implied, out));
-                    out.doc("inputStage", |out| write_index_scan(out, branch, None, None, None));
-                });
-            }
-        });
-    };
     let mut or = Conditions::default();
     or.add(either.at);
     let rest = filter.map(|filter| filter.without(or)).filter(|rest| !rest.is_empty());
-    if rest.is_none() && !branches.iter().any(is_told) {
-        return union(out);
+    let any_told = either.branches.iter().zip(&nodes).any(|(branch, node)| is_told(branch, node));
+    if rest.is_none() && !any_told {
+        return write_union(out, either, filter, ran);
     }
     out.str("stage", "FETCH");
     write_filter(out, rest.as_ref());
@@ -358,7 +373,7 @@ fn write_either(out: &mut Writer<'_>, either: &Either, filter: Option<&Filter>, 
     if let Some(ran) = ran {
         out.count("docsExamined", ran.examined.documents);
     }
-    out.doc("inputStage", union);
+    out.doc("inputStage", |out| write_union(out, either, filter, ran));
 }
 
 /// Writes the scan of an index. `filter` is tested on its entries in addition to the plan's own.
@@ -430,6 +445,12 @@ pub fn write_count_scan(
     });
 }
 
+/// Whether a count of entries by this access is a `COUNT_SCAN`.
+#[must_use]
+pub fn is_count_scan(access: &Access) -> bool {
+    matches!(access, Access::Index(candidate) if count_ends(candidate).is_some())
+}
+
 /// The one interval of each field and its direction, if the counted entries are one range of the
 /// index.
 fn count_ends(candidate: &Candidate) -> Option<Vec<(&Interval, bool)>> {
@@ -446,17 +467,28 @@ fn count_ends(candidate: &Candidate) -> Option<Vec<(&Interval, bool)>> {
         .collect()
 }
 
-/// Writes the scan of an index that reads one entry per distinct value.
+/// Writes the scan of an index that reads one entry per distinct value of a column. As in MongoDB,
+/// `distinct` itself shows no projection.
 pub fn write_distinct_scan(
     out: &mut Writer<'_>,
     name: &str,
-    candidate: &Candidate,
+    (candidate, column): (&Candidate, usize),
+    projection: Option<value::RawDoc<'_>>,
     ran: Option<&Ran>,
 ) {
+    let field = candidate.index.fields.get(column).map_or("", |field| field.path.text());
     out.doc(name, |out| {
-        out.str("stage", "PROJECTION_COVERED");
+        let nested = field.contains('.');
+        out.str("stage", if nested { "PROJECTION_DEFAULT" } else { "PROJECTION_COVERED" });
         write_counts(out, ran, None);
-        out.doc("transformBy", |_| {});
+        match projection {
+            Some(projection) => {
+                out.append("transformBy", Val::Document(projection));
+            }
+            None => {
+                out.doc("transformBy", |_| {});
+            }
+        }
         out.doc("inputStage", |out| {
             out.str("stage", "DISTINCT_SCAN");
             write_counts(out, ran, None);
@@ -618,6 +650,20 @@ pub fn note_arrays(plan: &mut Plan, sample: &Sample) {
             candidate.arrays = fields.map(|field| sample.arrays_on(&field.path)).collect();
         }
     }
+}
+
+/// Writes the plan of a candidate as the field `plan`.
+pub(super) fn write_candidate(out: &mut Writer<'_>, question: &Question<'_>, chosen: &Candidate) {
+    let plan = rejected(&Access::Index(chosen.clone()));
+    let sort = question.sort.map(query::sort::SortSpec::to_document);
+    let above = Above {
+        filter: Some(question.filter),
+        sort: sort.as_ref().map(value::DocBuf::as_doc),
+        projection: question.projection.filter(|projection| !projection.is_empty()),
+        hinted: true,
+        ..Above::default()
+    };
+    write_tree(out, "plan", &plan, &above, None);
 }
 
 /// A copy of a plan with another access, for showing rejected plans.

@@ -2,12 +2,16 @@
 //! rejected plans and the reasons for the choice. `explain` writes the tree of a plan.
 
 use super::cover::entries_are_matches;
-use super::explain::{Above, Ran, rejected, write_count_scan, write_distinct_scan, write_tree};
-use super::{Access, Plan, reasons};
+use super::explain::{
+    Above, Ran, rejected, write_count_scan, write_counts, write_distinct_scan, write_tree,
+    write_union,
+};
+use super::{Access, Plan, Question, cache_key, reasons};
 use crate::catalog::{Collection, Pointers, unindexable};
-use crate::plan_cache::shape;
+use crate::plan_cache::shape::{self, Rest};
 use query::filter::Filter;
-use value::{DocBuf, RawDoc, Val, Writer};
+use store::Snapshot;
+use value::{DocBuf, Error, RawDoc, Val, Writer};
 
 /// A plan under the stage of its command.
 pub struct ExplainedPlan<'a> {
@@ -19,10 +23,24 @@ pub struct ExplainedPlan<'a> {
     pub stage: Option<&'static str>,
     /// How many documents an update would change.
     pub would_modify: u64,
-    /// Whether only one entry per distinct value is read.
-    pub values: bool,
+    /// The column of the index of which only one entry per distinct value is read.
+    pub column: Option<usize>,
     /// Whether a count needs only the counters of the collection.
     pub counts_all: bool,
+    /// The hint.
+    pub hint: Option<Val<'a>>,
+    /// The snapshot of the query, for estimates.
+    pub snapshot: Option<&'a Snapshot>,
+    /// Whether a pattern answers the query, wholly or in part.
+    pub is_answered: bool,
+    /// The pattern that has the count.
+    pub counted_by: Option<&'a str>,
+    /// How many of the documents that it finds a count skips.
+    pub skipped: u64,
+    /// Whether a write returns the document that it changes.
+    pub returns: bool,
+    /// Whether a write inserts a document if it finds none.
+    pub upserts: bool,
 }
 
 impl ExplainedPlan<'_> {
@@ -33,9 +51,18 @@ impl ExplainedPlan<'_> {
             && self.above.filter.is_some_and(|f| entries_are_matches(self.plan, f))
     }
 
+    /// How many documents the whole plan returns.
+    fn returned(&self, ran: &Ran) -> u64 {
+        match self.stage {
+            None => ran.returned,
+            Some(_) if self.returns => ran.returned.min(1),
+            Some(_) => 0,
+        }
+    }
+
     fn write(&self, out: &mut Writer<'_>, name: &str, ran: Option<&Ran>) {
-        if let (true, Access::Index(candidate)) = (self.values, &self.plan.access) {
-            return write_distinct_scan(out, name, candidate, ran);
+        if let (Some(column), Access::Index(candidate)) = (self.column, &self.plan.access) {
+            return write_distinct_scan(out, name, (candidate, column), self.above.projection, ran);
         }
         let Some(stage) = self.stage else {
             return write_tree(out, name, self.plan, self.above, ran);
@@ -44,22 +71,44 @@ impl ExplainedPlan<'_> {
         out.doc(name, |out| {
             out.str("stage", stage);
             if let Some(ran) = ran {
-                out.i32("nReturned", 0);
+                out.count("nReturned", self.returned(ran));
                 out.count("executionTimeMillisEstimate", ran.millis);
                 match stage {
-                    "COUNT" | "RECORD_STORE_FAST_COUNT" => out.count("nCounted", ran.returned),
+                    "COUNT" | "RECORD_STORE_FAST_COUNT" => {
+                        let skipped = self.skipped.min(ran.returned);
+                        out.count("nCounted", ran.returned - skipped);
+                        out.count("nSkipped", skipped)
+                    }
                     "DELETE" => out.count("nWouldDelete", ran.returned),
                     _ => {
                         out.count("nMatched", ran.returned);
                         out.count("nWouldModify", self.would_modify);
-                        out.i32("nWouldUpsert", 0)
+                        out.i32("nWouldUpsert", i32::from(self.upserts && ran.returned == 0))
                     }
                 };
             }
             match &self.plan.access {
                 _ if self.counts_all => {}
+                _ if self.counted_by.is_some() => {
+                    out.doc("inputStage", |out| {
+                        out.str("stage", "PATTERN").str("pattern", self.counted_by.unwrap_or(""));
+                    });
+                }
                 Access::Index(candidate) if self.counts_entries() => {
                     write_count_scan(out, "inputStage", candidate, ran);
+                }
+                Access::Either(either) if self.counts_entries() => {
+                    let union = |out: &mut Writer<'_>| {
+                        write_union(out, either, self.above.filter, ran);
+                    };
+                    out.doc("inputStage", |out| match self.above.is_or() {
+                        true => {
+                            out.str("stage", "SUBPLAN");
+                            write_counts(out, ran, None);
+                            out.doc("inputStage", union);
+                        }
+                        false => union(out),
+                    });
                 }
                 _ => write_tree(out, "inputStage", self.plan, self.above, ran),
             }
@@ -100,18 +149,25 @@ pub fn write_planner(
     out.str("namespace", namespace);
     let sort = explained.above.sort.and_then(|sort| query::sort::SortSpec::parse(sort).ok());
     let sort = sort.map(|sort| sort.with_collation(filter.collation()));
+    let rest = Rest {
+        sort: sort.as_ref(),
+        projection: explained.above.projection,
+        collation: filter.collation().map(|collation| &**collation),
+    };
+    let hashes = cache_key::hashes(collection, filter, &rest, explained.plan);
     let restricted = collection.is_some_and(|collection| {
         let plans = &collection.counters.plans;
-        plans.has_filters() && plans.filter_of(filter, sort.as_ref())
+        plans.has_filters() && plans.has_filter(hashes.query)
     });
     out.bool("indexFilterSet", restricted);
     out.doc("parsedQuery", |out| filter.explain(out));
     if let Some(collation) = filter.collation() {
         out.append("collation", Val::Document(collation.document()));
     }
-    let hash = shape::query_hash(filter, sort.as_ref());
-    out.str("queryHash", &hash);
-    out.str("planCacheKey", &hash);
+    out.str("queryHash", &shape::text(hashes.query));
+    if let Some(key) = hashes.key {
+        out.str("planCacheKey", &shape::text(key));
+    }
     out.bool("maxIndexedOrSolutionsReached", false);
     out.bool("maxIndexedAndSolutionsReached", false);
     out.bool("maxScansToExplodeReached", false);
@@ -133,8 +189,38 @@ pub fn write_planner(
             }
         }
     });
-    out.str("why", &reasons::why(explained.plan, filter, sort.as_ref()));
-    let better = collection.and_then(|collection| {
+    let question = match (collection, explained.snapshot) {
+        (Some(collection), Some(snapshot)) => {
+            let hint = explained.hint;
+            Some(Question {
+                collection,
+                filter,
+                sort: sort.as_ref(),
+                hint,
+                snapshot,
+                projection: explained.above.projection,
+                written: None,
+            })
+        }
+        _ => None,
+    };
+    let question = question.as_ref();
+    if let Some(pattern) = explained.counted_by {
+        out.str("why", &format!("The pattern {pattern} has the number, so no document is read."));
+        return;
+    }
+    out.str("why", &reasons::why(explained.plan, filter, sort.as_ref(), question));
+    let unused = question.map_or_else(Vec::new, |q| reasons::unused_indexes(explained.plan, q));
+    if !unused.is_empty() {
+        out.array("unusedIndexes", |list| {
+            for (name, why) in &unused {
+                list.push_doc(|out| {
+                    out.str("name", name).str("why", why);
+                });
+            }
+        });
+    }
+    let better = collection.filter(|_| !explained.is_answered).and_then(|collection| {
         reasons::index_that_would_help(explained.plan, collection, filter, sort.as_ref())
     });
     let pointers = collection.and_then(|collection| collection.pointers.as_deref());
@@ -152,12 +238,22 @@ pub fn write_planner(
 }
 
 /// Writes the fields of `executionStats`.
-pub fn write_stats(out: &mut Writer<'_>, ran: &Ran, explained: &ExplainedPlan<'_>) {
-    out.bool("executionSuccess", true);
-    let returned = if explained.stage.is_some() { 0 } else { ran.returned };
-    out.count("nReturned", returned);
+pub fn write_stats(
+    out: &mut Writer<'_>,
+    ran: &Ran,
+    failure: Option<&Error>,
+    explained: &ExplainedPlan<'_>,
+) {
+    out.bool("executionSuccess", failure.is_none());
+    if let Some(failure) = failure {
+        out.str("errorMessage", failure.message()).i32("errorCode", failure.code().0);
+    }
+    out.count("nReturned", explained.returned(ran));
     out.count("executionTimeMillis", ran.millis);
     out.count("totalKeysExamined", ran.examined.keys);
     out.count("totalDocsExamined", ran.examined.documents);
+    if failure.is_some() {
+        out.bool("failed", true);
+    }
     explained.write(out, "executionStages", Some(ran));
 }

@@ -1,12 +1,14 @@
 //! Writes a text search for explain: the parsed query above the scan of its terms.
 
-use super::explain::{Ran, write_counts, write_index};
-use super::{Candidate, edge};
+use super::Candidate;
+use super::bounds::Interval;
+use super::explain::{Above, Ran, write_counts, write_index};
+use super::request::mentions_meta;
 use crate::index_keys::text::TextFields;
-use query::filter::Filter;
+use query::filter::{Filter, Node, Test};
 use query::text::Search;
 use std::collections::BTreeSet;
-use value::{Val, Writer};
+use value::{RawDoc, Val, Writer};
 
 /// Writes the stages of a text search.
 pub(super) fn write(
@@ -15,62 +17,127 @@ pub(super) fn write(
     text: &TextFields,
     candidate: &Candidate,
     filter: Option<&Filter>,
+    above: &Above<'_>,
     ran: Option<&Ran>,
 ) {
     let search = filter.and_then(|filter| filter.text()).map(|query| query.bind(&text.spec));
     let rest = filter.filter(|filter| filter.has_more_than_special());
+    let asks = |doc: RawDoc<'_>| mentions_meta(doc, &["textScore"], 0);
+    let scored = above.projection.is_some_and(asks) || above.sort.is_some_and(asks);
+    let searched = TextStages { text, candidate, search, above, scored, ran };
     out.doc(name, |out| match rest {
-        None => text_match(out, text, candidate, search, ran),
+        None => searched.text_match(out, true),
         Some(rest) => {
             out.str("stage", "FETCH");
             out.doc("filter", |out| rest.explain_without_special(out));
             write_counts(out, ran, None);
-            out.doc("inputStage", |out| text_match(out, text, candidate, search, ran));
+            out.doc("inputStage", |out| searched.text_match(out, false));
         }
     });
 }
 
-fn text_match(
-    out: &mut Writer<'_>,
-    text: &TextFields,
-    candidate: &Candidate,
-    search: Option<&Search>,
-    ran: Option<&Ran>,
-) {
-    out.str("stage", "TEXT_MATCH");
-    write_counts(out, ran, None);
-    out.doc("indexPrefix", |out| {
-        for (field, intervals) in candidate.columns.iter().take(text.at) {
-            out.array(field, |list| {
-                intervals.iter().for_each(|interval| {
-                    list.push(Val::String(&edge::interval_text(interval, false)))
-                });
-            });
-        }
-    });
-    out.str("indexName", &candidate.index.name);
-    out.doc("parsedTextQuery", |out| {
-        let empty = Search::default();
-        let search = search.unwrap_or(&empty);
-        terms(out, "terms", &search.terms);
-        terms(out, "negatedTerms", &search.negated);
-        texts(out, "phrases", &search.phrases);
-        texts(out, "negatedPhrases", &search.negated_phrases);
-    });
-    out.i32("textIndexVersion", 3);
-    out.doc("inputStage", |out| {
-        out.str("stage", "FETCH");
-        if let Some(ran) = ran {
-            out.count("docsExamined", ran.examined.documents);
+/// What the stages of a text search show.
+struct TextStages<'s> {
+    text: &'s TextFields,
+    candidate: &'s Candidate,
+    search: Option<&'s Search>,
+    above: &'s Above<'s>,
+    /// Whether scores are needed.
+    scored: bool,
+    ran: Option<&'s Ran>,
+}
+
+impl TextStages<'_> {
+    /// Writes the stage that tests terms and phrases; `last` if nothing is tested after it.
+    fn text_match(&self, out: &mut Writer<'_>, last: bool) {
+        out.str("stage", "TEXT_MATCH");
+        write_counts(out, self.ran, None);
+        out.doc("indexPrefix", |out| self.prefix(out));
+        out.str("indexName", &self.candidate.index.name);
+        out.doc("parsedTextQuery", |out| {
+            let empty = Search::default();
+            let search = self.search.unwrap_or(&empty);
+            terms(out, "terms", &search.terms);
+            terms(out, "negatedTerms", &search.negated);
+            texts(out, "phrases", &search.phrases);
+            texts(out, "negatedPhrases", &search.negated_phrases);
+        });
+        out.i32("textIndexVersion", 3);
+        if let Some(ran) = self.ran.filter(|_| last) {
+            out.count("docsRejected", ran.examined.documents.saturating_sub(ran.returned));
         }
         out.doc("inputStage", |out| {
-            out.str("stage", "IXSCAN");
-            write_index(out, candidate);
-            if let Some(ran) = ran {
-                out.count("keysExamined", ran.examined.keys);
+            out.str("stage", if self.scored { "TEXT_OR" } else { "FETCH" });
+            if let Some(ran) = self.ran {
+                out.count("nReturned", ran.examined.documents);
+                out.count("docsExamined", ran.examined.documents);
+            }
+            self.entries(out);
+        });
+    }
+
+    /// Writes the values of the fields before the text.
+    fn prefix(&self, out: &mut Writer<'_>) {
+        let Some(filter) = self.above.filter else { return };
+        for (field, _) in self.candidate.columns.iter().take(self.text.at) {
+            let value = filter.root().conditions().iter().find_map(|node| match node {
+                Node::Leaf(leaf) if leaf.path.text() == field => match &leaf.test {
+                    Test::Eq(value) => Some(value.get()),
+                    _ => None,
+                },
+                _ => None,
+            });
+            out.append(field, value.unwrap_or(Val::Missing));
+        }
+    }
+
+    /// Writes the scans of the terms.
+    fn entries(&self, out: &mut Writer<'_>) {
+        let all = self.candidate.columns.get(self.text.at).map_or(&[][..], |(_, terms)| terms);
+        match all {
+            [] => {
+                out.doc("inputStage", |out| {
+                    out.str("stage", "EOF");
+                });
+            }
+            [_] => {
+                out.doc("inputStage", |out| {
+                    out.str("stage", "IXSCAN");
+                    write_index(out, self.candidate);
+                    if let Some(ran) = self.ran {
+                        out.count("keysExamined", ran.examined.keys);
+                    }
+                });
+            }
+            several if self.scored => self.scans(out, several),
+            several => {
+                out.doc("inputStage", |out| {
+                    out.str("stage", "OR");
+                    self.scans(out, several);
+                });
+            }
+        }
+    }
+
+    fn scans(&self, out: &mut Writer<'_>, terms: &[Interval]) {
+        if let Some(ran) = self.ran {
+            out.count("keysExamined", ran.examined.keys);
+        }
+        out.array("inputStages", |list| {
+            for term in terms {
+                let mut one = self.candidate.clone();
+                let columns = one.columns.iter().enumerate().map(|(at, (name, intervals))| {
+                    let own = at == self.text.at;
+                    (name.clone(), if own { vec![term.clone()] } else { intervals.clone() })
+                });
+                one.columns = columns.collect();
+                list.push_doc(|out| {
+                    out.str("stage", "IXSCAN");
+                    write_index(out, &one);
+                });
             }
         });
-    });
+    }
 }
 
 fn terms(out: &mut Writer<'_>, name: &str, terms: &BTreeSet<String>) {

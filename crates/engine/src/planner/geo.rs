@@ -4,8 +4,11 @@ use super::Question;
 use super::bounds::{Interval, after};
 use super::candidates::KeyRange;
 use super::edge::Edge;
+use super::key_check::KeyCheck;
+use super::restrictions::Restrictions;
 use crate::catalog::{Index, IndexKind, IndexState};
 use crate::index_keys::geo::GeoFields;
+use query::filter::Conditions;
 use query::geo::{Near, Region};
 use std::sync::Arc;
 use value::path::Path;
@@ -52,6 +55,10 @@ pub struct NearPlan {
     geo: GeoFields,
     /// The key prefixes before the location; `None` when the whole index must be read.
     prefixes: Option<Vec<Vec<u8>>>,
+    /// The bounds of the other fields, which entries are tested by.
+    check: Option<Arc<KeyCheck>>,
+    /// The conditions of the filter that these bounds make certain.
+    pub implied: Conditions,
 }
 
 impl NearPlan {
@@ -59,6 +66,12 @@ impl NearPlan {
     #[must_use]
     pub fn stage(&self) -> &'static str {
         if self.geo.plane.is_some() { "GEO_NEAR_2D" } else { "GEO_NEAR_2DSPHERE" }
+    }
+
+    /// Whether an entry is within the bounds of the other fields.
+    #[must_use]
+    pub fn accepts(&self, entry: &[u8]) -> bool {
+        self.check.as_ref().is_none_or(|check| check.holds(entry))
     }
 
     /// The key ranges that can contain documents within a distance; `None` if the distance does not
@@ -110,7 +123,10 @@ pub fn near(
     only: Option<&Arc<Index>>,
 ) -> Result<NearPlan> {
     let indexes = question.collection.readable_indexes();
-    let fitting = indexes.filter(|index| index.state == IndexState::Ready && !index.hidden);
+    let restrictions = Restrictions::current();
+    let fitting = indexes.filter(|index| {
+        index.state == IndexState::Ready && !index.hidden && restrictions.allow(index)
+    });
     let mut whole: Option<NearPlan> = None;
     for index in fitting.filter(|index| only.is_none_or(|only| only.id == index.id)) {
         let IndexKind::Geo(geo) = &index.kind else { continue };
@@ -131,12 +147,15 @@ pub fn near(
                 format!("point not in interval of [ {}, {} ]", plane.min, plane.max),
             ));
         }
+        let (check, implied) = super::candidates::entry_check(question, index);
         let plan = NearPlan {
             index: index.clone(),
             path: path.clone(),
             near: near.clone(),
             geo: geo.clone(),
             prefixes: super::candidates::prefixes(question, index, place),
+            check: check.map(Arc::new),
+            implied,
         };
         if plan.prefixes.is_some() {
             return Ok(plan);

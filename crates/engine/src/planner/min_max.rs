@@ -56,7 +56,9 @@ impl MinMax<'_> {
         let everything = Filter::parse(RawDoc::empty(), &query::ParseContext::new(0))?;
         let unbounded = Question { filter: &everything, ..*question };
         let candidate = candidates::forced(&unbounded, &index);
-        let Some(candidate) = candidate.filter(|_| matches!(index.kind, IndexKind::Ordered)) else {
+        // The bounds of a hashed field are hashes.
+        let ordered = matches!(index.kind, IndexKind::Ordered | IndexKind::Hashed(_));
+        let Some(candidate) = candidate.filter(|_| ordered) else {
             return Err(failed(Code(51174), "min/max need an index whose keys are ordered values"));
         };
         for bound in [self.min, self.max].into_iter().flatten() {

@@ -10,6 +10,7 @@
 //! Layer: queries.
 
 pub mod bounds;
+pub mod cache_key;
 mod candidates;
 mod choose;
 pub mod cover;
@@ -26,8 +27,10 @@ pub mod min_max;
 mod noted;
 pub mod reasons;
 pub mod request;
+pub mod restrictions;
 pub mod run;
 pub mod sample;
+mod unused;
 pub mod walk;
 mod wildcard;
 
@@ -39,6 +42,7 @@ use query::filter::{Conditions, Filter, Node, Test};
 use query::geo::Near;
 use query::sort::SortSpec;
 use query::text::TextQuery;
+use restrictions::Restrictions;
 use std::sync::Arc;
 use store::{Direction, Snapshot};
 use value::path::Path;
@@ -72,6 +76,8 @@ pub struct Either {
     pub branches: Vec<Candidate>,
     /// The `$or`, if the accesses find exactly its matches.
     pub implied: Conditions,
+    /// The requested order, if each access has it: then they are merged.
+    pub merge: Option<Arc<SortSpec>>,
 }
 
 /// A chosen plan.
@@ -100,6 +106,10 @@ pub struct Question<'q> {
     pub hint: Option<Val<'q>>,
     /// The snapshot for estimates.
     pub snapshot: &'q Snapshot,
+    /// The projection as it was written, if the query has one.
+    pub projection: Option<RawDoc<'q>>,
+    /// The filter as it was written, where it is known.
+    pub written: Option<RawDoc<'q>>,
 }
 
 /// Chooses a plan for a query that needs its documents.
@@ -117,6 +127,7 @@ pub fn settle(question: &Question<'_>, mut plan: Plan) -> Plan {
     let Access::Index(candidate) = &mut plan.access else { return plan };
     if question.hint.is_some()
         || question.filter.text().is_some()
+        || Restrictions::current().no_scans
         || !choose::is_worse_than_all(question, candidate)
     {
         return plan;
@@ -138,7 +149,7 @@ fn plan_for_entries(question: &Question<'_>) -> Result<Plan> {
         return text_search(question, query);
     }
     let filters = &question.collection.counters.plans;
-    let filtered = filters.has_filters() && filters.filter_of(question.filter, question.sort);
+    let filtered = filters.has_filters() && filters.has_filter(question.shape());
     if let Some(hint) = question.hint.filter(|_| !filtered) {
         return hinted(question, hint);
     }
@@ -156,7 +167,7 @@ fn plan_for_entries(question: &Question<'_>) -> Result<Plan> {
         if let Some(either) = either {
             if choose::is_better_apart(question, &either, &mut chosen) {
                 rejected.insert(0, Access::Index(chosen));
-                let sorted = question.sort.is_none();
+                let sorted = question.sort.is_none() || either.merge.is_some();
                 return Ok(Plan { rejected, ..simple(Access::Either(either), sorted) });
             }
             rejected.push(Access::Either(either));
@@ -165,7 +176,8 @@ fn plan_for_entries(question: &Question<'_>) -> Result<Plan> {
         return Ok(Plan { rejected, ..simple(Access::Index(chosen), sorted) });
     }
     if let Some(either) = either {
-        return Ok(simple(Access::Either(either), question.sort.is_none()));
+        let sorted = question.sort.is_none() || either.merge.is_some();
+        return Ok(simple(Access::Either(either), sorted));
     }
     if let Some(walk) = walk::of(question) {
         return Ok(simple(Access::Walk(Box::new(walk)), question.sort.is_none()));
@@ -186,7 +198,10 @@ pub fn fallback(question: &Question<'_>, plan: &Plan) -> Option<(u64, Plan)> {
     const FEW: u64 = 1000;
     let Access::Index(chosen) = &plan.access else { return None };
     let most = chosen.estimate?.max(FEW).saturating_mul(FACTOR);
-    if question.hint.is_some() || most >= question.collection.counters.documents() {
+    if question.hint.is_some()
+        || most >= question.collection.counters.documents()
+        || Restrictions::current().no_scans
+    {
         return None;
     }
     let estimate = |access: &&Access| match access {
@@ -266,7 +281,11 @@ fn text_search(question: &Question<'_>, query: &TextQuery) -> Result<Plan> {
 #[must_use]
 pub fn use_of(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> {
     let ready = index.state == crate::catalog::IndexState::Ready && !index.hidden;
-    if ready { candidates::forced(question, index) } else { None }
+    if ready && Restrictions::current().allow(index) {
+        candidates::forced(question, index)
+    } else {
+        None
+    }
 }
 
 fn simple(access: Access, sorted: bool) -> Plan {
@@ -293,9 +312,8 @@ impl Access {
                 only
             }
             Access::Index(candidate) => candidate.all_implied(),
-            Access::Nothing | Access::Collection(_) | Access::Near(_) | Access::Walk(_) => {
-                Conditions::default()
-            }
+            Access::Near(plan) => plan.implied,
+            Access::Nothing | Access::Collection(_) | Access::Walk(_) => Conditions::default(),
             Access::Either(either) => either.implied,
         }
     }
@@ -352,24 +370,51 @@ fn id_equality(question: &Question<'_>) -> Option<Vec<u8>> {
 
 /// The plan of an `$or` in which an index answers every branch.
 fn either(question: &Question<'_>) -> Result<Option<Either>> {
+    either_by(question, None)
+}
+
+/// The same by one index, if it is given.
+fn either_by(question: &Question<'_>, index: Option<&Index>) -> Result<Option<Either>> {
     let mut ors = question.filter.root().conditions().iter().enumerate();
     let Some((at, _)) = ors.find(|(_, node)| matches!(node, Node::Or(_))) else {
         return Ok(None);
     };
     let mut branches = Vec::new();
-    let mut exact = true;
+    // The same in the requested order, while every branch has an index with it.
+    let mut ordered = can_merge(question).then(Vec::new);
     for node in question.filter.branches(at) {
         let mut found = candidates::of_node(question, node);
+        found.retain(|candidate| index.is_none_or(|index| candidate.index.id == index.id));
+        if let Some(known) = &mut ordered {
+            let mut sorted: Vec<_> = found.iter().filter(|c| c.sorted).cloned().collect();
+            match choose::best(question, node, &mut sorted) {
+                Some(best) => known.push(sorted.swap_remove(best)),
+                None => ordered = None,
+            }
+        }
         let Some(best) = choose::best(question, node, &mut found) else { return Ok(None) };
-        let branch = found.swap_remove(best);
-        exact &= branch.implied.has_all(node.conditions().len());
-        branches.push(branch);
+        branches.push(found.swap_remove(best));
     }
+    let ordered = ordered.filter(|ordered| choose::is_better_merged(question, ordered, &branches));
+    let merge = ordered.is_some().then(|| question.sort.cloned().map(Arc::new)).flatten();
+    let branches = ordered.unwrap_or(branches);
+    let mut nodes = branches.iter().zip(question.filter.branches(at));
+    let exact = nodes.all(|(branch, node)| branch.implied.has_all(node.conditions().len()));
     let mut implied = Conditions::default();
     if exact {
         implied.add(at);
     }
-    Ok(Some(Either { at, branches, implied }))
+    Ok(Some(Either { at, branches, implied, merge }))
+}
+
+/// Whether branches of an `$or` may be merged in the requested order. Documents that are seen
+/// otherwise than they are stored may have other values than the indexes.
+fn can_merge(question: &Question<'_>) -> bool {
+    let plain = |sort: &SortSpec| !sort.needs_score() && !sort.needs_distance();
+    question.sort.is_some_and(plain)
+        && question.filter.text().is_none()
+        && question.collection.form.is_none()
+        && question.collection.pointers.is_none()
 }
 
 fn hinted(question: &Question<'_>, hint: Val<'_>) -> Result<Plan> {
@@ -386,12 +431,16 @@ fn hinted(question: &Question<'_>, hint: Val<'_>) -> Result<Plan> {
         }
     }
     let index = find_index(question.collection, hint)?.ok_or_else(hint_not_found)?;
-    let candidate = candidates::forced(question, &index).ok_or_else(|| {
-        Error::new(
-            Code::NO_QUERY_EXECUTION_PLANS,
-            "error processing query: planner returned error :: caused by :: No query solutions",
-        )
-    })?;
+    let Some(candidate) = candidates::forced(question, &index) else {
+        let either = either_by(question, Some(&index))?.ok_or_else(|| {
+            Error::new(
+                Code::NO_QUERY_EXECUTION_PLANS,
+                "error processing query: planner returned error :: caused by :: No query solutions",
+            )
+        })?;
+        let sorted = question.sort.is_none() || either.merge.is_some();
+        return Ok(simple(Access::Either(either), sorted));
+    };
     let sorted = candidate.sorted;
     Ok(simple(Access::Index(candidate), sorted))
 }
@@ -406,16 +455,33 @@ fn hint_not_found() -> Error {
 
 /// The index that a hint names.
 fn find_index(collection: &Collection, hint: Val<'_>) -> Result<Option<Arc<Index>>> {
+    let restrictions = Restrictions::current();
+    let usable = |i: &&Arc<Index>| {
+        i.state == crate::catalog::IndexState::Ready && !i.hidden && restrictions.allow(i)
+    };
     let same =
         |key: RawDoc<'_>, index: &Index| value::compare::documents(key, index.key.as_doc()).is_eq();
     let found = match hint {
         Val::String(name) => collection.index(name),
-        Val::Document(key) => collection.indexes.iter().find(|index| same(key, index)),
+        Val::Document(key) => {
+            let mut named =
+                collection.indexes.iter().filter(|index| usable(index) && same(key, index));
+            let first = named.next();
+            if let (Some(one), Some(other)) = (first, named.next()) {
+                return Err(Error::new(
+                    Code::INDEX_NOT_FOUND,
+                    format!(
+                        "the hint matches several indexes: '{}' and '{}'; name the index instead",
+                        one.name, other.name
+                    ),
+                ));
+            }
+            first
+        }
         _ => {
             return Err(Error::new(Code::FAILED_TO_PARSE, "Hint must be a string or an object"));
         }
     };
-    let usable = |i: &&Arc<Index>| i.state == crate::catalog::IndexState::Ready && !i.hidden;
     let Some(found) = found.filter(usable) else { return Ok(None) };
     if !collection.readable_indexes().any(|index| index.id == found.id) {
         return Err(Error::bad_value(format!(

@@ -1,15 +1,21 @@
 //! Explains why a plan was chosen, and suggests a better index.
 
-use super::{Access, Plan};
+use super::{Access, Plan, Question, unused};
 use crate::catalog::Collection;
 use query::filter::{Filter, Node, Test};
 use query::sort::SortSpec;
 use std::fmt::Write as _;
-use value::DocBuf;
+use value::{DocBuf, Val};
 
-/// Why a plan uses its access.
+/// Why a plan uses its access. Without a question (there is no collection) nothing is known about
+/// indexes.
 #[must_use]
-pub fn why(plan: &Plan, filter: &Filter, sort: Option<&SortSpec>) -> String {
+pub fn why(
+    plan: &Plan,
+    filter: &Filter,
+    sort: Option<&SortSpec>,
+    question: Option<&Question<'_>>,
+) -> String {
     let mut text = match &plan.access {
         Access::Nothing => "No document can match, so nothing is read.".to_owned(),
         Access::Id(_) => {
@@ -19,9 +25,9 @@ pub fn why(plan: &Plan, filter: &Filter, sort: Option<&SortSpec>) -> String {
             "There is no filter, so all documents are read.".to_owned()
         }
         Access::Collection(_) => {
-            "No usable index has a leading field that the filter bounds, so all documents are read \
-             and filtered."
-                .to_owned()
+            let why = question.and_then(|question| scan_reason(plan, question));
+            let why = why.unwrap_or_else(|| "No index can be used".to_owned());
+            format!("{why}, so all documents are read and filtered.")
         }
         Access::Near(_) => {
             "The geospatial index is read outwards from the place, nearest first.".to_owned()
@@ -72,6 +78,32 @@ pub fn why(plan: &Plan, filter: &Filter, sort: Option<&SortSpec>) -> String {
         text.push_str(" What is found is then sorted.");
     }
     text
+}
+
+/// Why no index is used for a filter, if there are reasons of more than one kind only that.
+fn scan_reason(plan: &Plan, question: &Question<'_>) -> Option<String> {
+    let natural = |hint: Val<'_>| hint.as_doc().is_some_and(|doc| doc.find("$natural").is_some());
+    if question.hint.is_some_and(natural) {
+        return Some("The hint asks for the natural order".to_owned());
+    }
+    let considered = plan.rejected.iter().any(|access| matches!(access, Access::Index(_)));
+    if considered {
+        return Some("Reading everything costs less than by an index".to_owned());
+    }
+    if let Some(branch) = unused::unserved_branch(question) {
+        return Some(format!("Branch {branch} of $or has no usable index"));
+    }
+    match unused::of(question, plan).as_slice() {
+        [] => Some("There is no index besides that of _id".to_owned()),
+        [(name, why)] => Some(format!("Index {name} is not used ({why})")),
+        _ => Some("None of the indexes can be used (see unusedIndexes)".to_owned()),
+    }
+}
+
+/// The indexes that a plan does not use, and why.
+#[must_use]
+pub fn unused_indexes(plan: &Plan, question: &Question<'_>) -> Vec<(String, String)> {
+    unused::of(question, plan)
 }
 
 fn other(access: &Access) -> Option<String> {

@@ -27,6 +27,22 @@ pub fn parse_sort<'s>(
     Ok((Some(SortSpec::parse(sort)?.with_collation(collation)), None))
 }
 
+/// Refuses the hint of an index together with a sort by the natural order.
+///
+/// # Errors
+/// BadValue.
+pub fn refuse_index_with_natural(hint: Option<Val<'_>>, natural: Option<Val<'_>>) -> Result<()> {
+    let names_index = match hint {
+        Some(Val::Document(hint)) => !hint.is_empty() && hint.find("$natural").is_none(),
+        Some(_) => true,
+        None => false,
+    };
+    if natural.is_some() && names_index {
+        return Err(Error::bad_value("index hint not allowed with $natural sort order"));
+    }
+    Ok(())
+}
+
 /// Whether a document requests one of these metadata at any depth.
 #[must_use]
 pub fn mentions_meta(doc: RawDoc<'_>, keywords: &[&str], depth: usize) -> bool {
@@ -43,6 +59,52 @@ pub fn mentions_meta(doc: RawDoc<'_>, keywords: &[&str], depth: usize) -> bool {
 #[must_use]
 pub fn no_score() -> Error {
     Error::new(Code(40218), "query requires text score metadata, but it is not available")
+}
+
+/// The error for the distance or the nearest point without a `$near`.
+#[must_use]
+pub fn no_distance(keyword: &str) -> Error {
+    let what = if keyword == "geoNearPoint" { "point" } else { "distance" };
+    Error::new(
+        Code(40218),
+        format!("query requires $geoNear {what} metadata, but it is not available"),
+    )
+}
+
+/// Refuses `$meta` where no stage of a pipeline provides the metadata. Pipelines over other
+/// collections inside of it are checked when they run.
+///
+/// # Errors
+/// 40218, `BadValue`.
+pub fn check_metadata(pipeline: RawDoc<'_>) -> Result<()> {
+    let keywords = ["textScore", "geoNearDistance", "geoNearPoint", "sortKey"];
+    if !mentions_meta(pipeline, &keywords, 0) {
+        return Ok(());
+    }
+    let own = || {
+        let stages = pipeline.iter().filter_map(|(_, stage)| stage.as_doc());
+        stages.filter_map(|stage| match stage.first()? {
+            ("$lookup", join) => join.as_doc()?.get("let")?.as_doc(),
+            ("$unionWith", _) => None,
+            _ => Some(stage),
+        })
+    };
+    let has = |name: &[u8]| {
+        own().any(|stage| stage.bytes().windows(name.len()).any(|bytes| bytes == name))
+    };
+    let asks = |keyword: &str| own().any(|stage| mentions_meta(stage, &[keyword], 0));
+    if asks("textScore") && !has(b"$text\0") {
+        return Err(no_score());
+    }
+    if asks("sortKey") && !has(b"$sort\0") {
+        return Err(no_sort());
+    }
+    for keyword in ["geoNearDistance", "geoNearPoint"] {
+        if asks(keyword) && !has(b"$geoNear\0") {
+            return Err(no_distance(keyword));
+        }
+    }
+    Ok(())
 }
 
 /// The error for a sort key without a sort.

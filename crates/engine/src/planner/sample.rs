@@ -108,7 +108,7 @@ impl Sample {
                 found += u64::from(is_inside(&candidate.ranges, &[first, &key].concat()));
                 continue;
             }
-            let Ok(keys) = keys::keys(index, doc) else { continue };
+            let Ok(keys) = keys::stored_keys(index, doc) else { continue };
             found += keys.keys.iter().filter(|key| inside(&key.values)).count() as u64;
         }
         let sampled = u64::try_from(self.documents.len()).ok().filter(|count| *count > 0)?;

@@ -7,10 +7,11 @@ use super::candidates::{Candidate, Column, ColumnBounds, assemble, bind};
 use super::facts::Fact;
 use crate::catalog::{Index, IndexKind};
 use crate::index_keys::wildcard::Wildcard;
+use query::filter::{Node, Test};
 use query::sort::SortSpec;
 use std::sync::Arc;
 use store::Direction;
-use value::{Type, Val};
+use value::{RawDoc, Type, Val};
 
 /// One use per path that the wildcard covers and the query bounds, and one for the other fields of
 /// a compound index.
@@ -25,7 +26,7 @@ pub(super) fn uses(
     for fact in facts {
         let usable = fact.fits(index, wildcard.at)
             && wildcard.covers(&fact.path)
-            && fact.bounds.intervals.iter().all(is_scalar);
+            && fact.bounds.intervals.iter().all(is_stored);
         if usable && !paths.contains(&Some(&fact.path)) {
             paths.push(Some(&fact.path));
         }
@@ -54,7 +55,7 @@ pub(super) fn uses(
                     intervals: point,
                     used: Vec::new(),
                 });
-                intervals = intervals.filter(|known| path.is_some() && known.iter().all(is_scalar));
+                intervals = intervals.filter(|known| path.is_some() && known.iter().all(is_stored));
                 if intervals.is_none() {
                     used.clear();
                 }
@@ -85,8 +86,20 @@ pub(super) fn only_path<'c>(index: &Index, columns: &'c [Column]) -> Option<&'c 
     (alone && one).then_some(&*values.name)
 }
 
-/// The entries of a path and of all paths below it: every document that has the path has such an
-/// entry.
+/// The use of a hinted index for a predicate on types that bounds do not express: all entries of the
+/// path. A missing field has no type.
+pub(super) fn of_types(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> {
+    let IndexKind::Wildcard(wildcard) = &index.kind else { return None };
+    let typed = question.filter.root().conditions().iter().find_map(|node| match node {
+        Node::Leaf(leaf) if matches!(leaf.test, Test::Type(_)) => Some(leaf.path.text()),
+        _ => None,
+    });
+    let path = typed.filter(|path| index.fields.len() == 1 && wildcard.covers_below(path))?;
+    Some(below(question, true, index, path, None))
+}
+
+/// The entries of a path and of all paths below it, for a predicate on existence: every document
+/// that has the path has such an entry.
 fn existence(
     question: &Question<'_>,
     whole: bool,
@@ -94,13 +107,23 @@ fn existence(
     wildcard: &Wildcard,
     fact: &Fact<'_>,
 ) -> Option<Candidate> {
-    let path = &*fact.path;
-    if !fact.is_existence() || index.fields.len() > 1 || !wildcard.covers_below(path) {
+    if !fact.is_existence() || index.fields.len() > 1 || !wildcard.covers_below(&fact.path) {
         return None;
     }
+    let implied = fact.condition.map(|condition| (condition, Tightness::Exact));
+    Some(below(question, whole, index, &fact.path, implied))
+}
+
+/// The entries of a path and of all paths below it, which make `implied` certain.
+fn below(
+    question: &Question<'_>,
+    whole: bool,
+    index: &Arc<Index>,
+    path: &str,
+    implied: Option<(usize, Tightness)>,
+) -> Candidate {
     let (from, to) = (format!("{path}."), format!("{path}/"));
     let below = Interval::between(Val::String(&from), Val::String(&to));
-    let implied = fact.condition.map(|condition| (condition, Tightness::Exact));
     let paths = Column {
         name: "$_path".to_owned(),
         descending: false,
@@ -115,7 +138,7 @@ fn existence(
     };
     let mut candidate = assemble(question, whole, index, vec![paths, values]);
     (candidate.direction, candidate.sorted) = (Direction::Forward, question.sort.is_none());
-    Some(candidate)
+    candidate
 }
 
 /// Whether the entries of one path have the order of a sort. They belong only to documents that
@@ -130,8 +153,18 @@ fn path_order(sort: &SortSpec, index: &Index, path: &str) -> (Direction, bool) {
     }
 }
 
-/// Whether an interval has only values that a wildcard index stores directly: neither missing
-/// values nor documents or arrays.
+/// Whether an interval has only values that a wildcard index contains as they are: scalars, and
+/// empty documents and arrays. An empty array that is a field's value has an entry of undefined.
+fn is_stored(interval: &Interval) -> bool {
+    let empty = |value: Val<'_>| interval.from == value::keys::key(value);
+    let is_empty = interval.point
+        && (empty(Val::Undefined)
+            || empty(Val::Document(RawDoc::empty()))
+            || empty(Val::Array(RawDoc::empty())));
+    is_empty || is_scalar(interval)
+}
+
+/// Whether an interval has neither missing values nor documents or arrays.
 fn is_scalar(interval: &Interval) -> bool {
     const DOCUMENTS: &[u8] = &[70];
     const BEHIND_ARRAYS: &[u8] = &[81];

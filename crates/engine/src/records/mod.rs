@@ -10,4 +10,5 @@
 pub mod create_collection;
 pub mod pattern_reads;
 pub mod resolve;
+pub(crate) mod temporary;
 pub mod write;

@@ -251,6 +251,24 @@ pub(crate) fn replace_under(
     Ok(())
 }
 
+/// Replaces a document by bytes that the store takes as they are. Only for collections whose stored
+/// documents are those that clients see.
+pub(crate) fn replace_shared(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: RawDoc<'_>,
+    new: Bytes,
+    logged: &LoggedUpdate,
+) -> Result<()> {
+    let key = document_key(collection, record);
+    prepare_image(txn, collection, &key, record, old, RawDoc::new(&new), logged)?;
+    let shared = Some(key.clone());
+    txn.notes.replace(collection, shared, old, RawDoc::new(&new), logged.delta());
+    txn.put(Space::Documents, key, new);
+    Ok(())
+}
+
 /// Replaces a document without pattern updates and without a change log record.
 pub(crate) fn replace_stored(
     txn: &mut Transaction,
@@ -273,8 +291,22 @@ fn store_image(
     new: &DocBuf,
     logged: &LoggedUpdate,
 ) -> Result<()> {
+    prepare_image(txn, collection, &key, record, old, new.as_doc(), logged)?;
+    layout::put(collection, &mut txn.snapshot, key, Some(old), new.as_doc())
+}
+
+/// Everything that replacing a document does beside storing the new one: checks, index entries,
+/// counts.
+fn prepare_image(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    key: &Bytes,
+    record: &[u8],
+    old: RawDoc<'_>,
+    new: RawDoc<'_>,
+    logged: &LoggedUpdate,
+) -> Result<()> {
     refuse_capped_in_transaction(txn, collection)?;
-    let new = new.as_doc();
     if new.bytes().len() > limits::DOCUMENT_BYTES_MAX {
         return Err(Error::new(
             Code::BSON_OBJECT_TOO_LARGE,
@@ -285,9 +317,8 @@ fn store_image(
             ),
         ));
     }
-    txn.guard(Space::Documents, &key);
+    txn.guard(Space::Documents, key);
     maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, logged))?;
-    layout::put(collection, &mut txn.snapshot, key, Some(old), new)?;
     txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
     Ok(())
 }

@@ -1,14 +1,15 @@
 //! The results of the statements of a retryable write, in memory and as bytes of records.
 //!
 //! Entries are small documents, one after another. The newest ones, the tail, are in the session's
-//! record and are written again with each statement. When the tail exceeds `TAIL_BYTES_MAX` it
-//! becomes a chunk, a separate record that is never written again. `retry` writes the records.
+//! record and are written again with each commit. When the tail has reached `TAIL_BYTES_MAX`, the
+//! next commit makes it a chunk, a separate record that is never written again. `retry` writes the
+//! records.
 
 use std::collections::BTreeMap;
 use value::{DocBuf, RawDoc, Val};
 
-/// The length at which the tail becomes a chunk. Each statement writes half of it on average; each
-/// chunk costs a record that the session's next write must delete.
+/// The length at which the tail becomes a chunk. A commit of one statement writes half of it on
+/// average; each chunk costs a record that the session's next write must delete.
 const TAIL_BYTES_MAX: usize = 256;
 
 /// The result of one statement, or of several consecutive ones with equal results.
@@ -95,24 +96,29 @@ impl Tail {
         self.chunks
     }
 
-    /// Adds an entry. If the tail was full it becomes a chunk: returns its number and entries.
-    pub(super) fn add(&mut self, done: &Done) -> Option<(u32, Vec<u8>)> {
+    /// Empties the tail if it is full: it becomes a chunk. Returns its number and entries.
+    pub(super) fn cut(&mut self) -> Option<(u32, Vec<u8>)> {
+        if self.entries.len() < TAIL_BYTES_MAX {
+            return None;
+        }
+        let chunk = (self.chunks, std::mem::take(&mut self.entries));
+        self.chunks += 1;
+        self.newest = None;
+        Some(chunk)
+    }
+
+    /// Adds an entry.
+    pub(super) fn add(&mut self, done: &Done) {
         if let Some((start, newest)) = &mut self.newest
             && newest.joins(done)
         {
             newest.last = done.last;
             self.entries.truncate(*start);
             newest.write(&mut self.entries);
-            return None;
+            return;
         }
-        let full = (self.entries.len() >= TAIL_BYTES_MAX).then(|| {
-            let chunk = (self.chunks, std::mem::take(&mut self.entries));
-            self.chunks += 1;
-            chunk
-        });
         self.newest = Some((self.entries.len(), done.clone()));
         done.write(&mut self.entries);
-        full
     }
 }
 
@@ -204,13 +210,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_back_is_what_was_added(all in any_done()) {
+        fn what_is_read_back_is_what_was_added(all in any_done(), commit in 1..30usize) {
             let mut history = History::default();
             let mut tail = Tail::default();
             let mut chunks = Vec::new();
-            for done in &all {
-                chunks.extend(tail.add(done).map(|(_, entries)| entries));
-                prop_assert!(tail.entries().len() < TAIL_BYTES_MAX + 64);
+            for commit in all.chunks(commit) {
+                chunks.extend(tail.cut().map(|(_, entries)| entries));
+                commit.iter().for_each(|done| tail.add(done));
+                prop_assert!(tail.entries().len() < TAIL_BYTES_MAX + 64 * commit.len());
             }
             history.append(all.clone(), tail.clone());
             let mut again = History::default();

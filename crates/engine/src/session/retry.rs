@@ -83,12 +83,18 @@ impl Retryable {
         statement: i32,
     ) -> Result<Option<&Done>> {
         self.load(txn)?;
+        Ok(self.next(metrics, txn, statement))
+    }
+
+    /// Begins a statement in a transaction for which `load` was called. Returns its result if it ran
+    /// before.
+    pub fn next(&self, metrics: &Metrics, txn: &mut Transaction, statement: i32) -> Option<&Done> {
         txn.notes.set_statement(statement);
         let done = self.find(statement);
         if done.is_some() {
             metrics::add(&metrics.retried_writes, 1);
         }
-        Ok(done)
+        done
     }
 
     /// Reads the session's records again, if they are not those that the transaction sees.
@@ -129,7 +135,7 @@ impl Retryable {
     /// per transaction. As in MongoDB, statements that wrote nothing are not stored; when they
     /// arrive again they are executed again.
     pub fn store(&mut self, metrics: &Metrics, txn: &mut Transaction, done: Vec<Done>) {
-        if txn.is_empty() {
+        if txn.is_empty() || done.is_empty() {
             return;
         }
         let Some(stored) = &self.stored else { return };
@@ -138,17 +144,16 @@ impl Retryable {
         }
         let mut bytes = 0;
         let mut tail = stored.history.tail().clone();
-        for done in &done {
-            if let Some((chunk, entries)) = tail.add(done) {
-                let record = DocBuf::build(|out| {
-                    out.i64("txn", self.number);
-                    out.append("done", Val::Binary(0, &entries));
-                });
-                bytes += record.bytes().len();
-                let key = chunk_key(self.session, chunk);
-                txn.put(RECORDS, key.as_slice().into(), record.into_bytes().into());
-            }
+        if let Some((chunk, entries)) = tail.cut() {
+            let record = DocBuf::build(|out| {
+                out.i64("txn", self.number);
+                out.append("done", Val::Binary(0, &entries));
+            });
+            bytes += record.bytes().len();
+            let key = chunk_key(self.session, chunk);
+            txn.put(RECORDS, key.as_slice().into(), record.into_bytes().into());
         }
+        done.iter().for_each(|done| tail.add(done));
         let record = DocBuf::build(|out| {
             out.i64("txn", self.number);
             out.append("at", Val::DateTime(crate::clock::now_ms()));

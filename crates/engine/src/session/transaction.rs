@@ -9,6 +9,7 @@
 use super::{RECORDS, chunk_key, record_key, retry};
 use crate::cursor::Cursors;
 use crate::operation::{Operation, Slot};
+use crate::request::ApiParameters;
 use crate::txn::Data;
 use crate::txn::Transaction;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -49,6 +50,8 @@ struct SessionTransaction {
     begun: Instant,
     begun_ms: i64,
     used: Instant,
+    /// The API parameters of its first statement.
+    api: ApiParameters,
 }
 
 enum Phase {
@@ -219,6 +222,7 @@ impl Transactions {
                 begun: Instant::now(),
                 begun_ms: crate::clock::now_ms(),
                 used: Instant::now(),
+                api: op.api.get(),
             },
         );
         self.open.fetch_add(1, Ordering::Relaxed);
@@ -487,6 +491,12 @@ impl Transactions {
         };
         if state.number > number {
             return Err(too_old(number, state.number));
+        }
+        if state.api != op.api.get() && state.is_open() {
+            return Err(Error::new(
+                Code::API_MISMATCH_ERROR,
+                "the API parameters differ from those of the transaction's first command",
+            ));
         }
         let running = Arc::new(Running { slot: op.slot().clone(), killed: AtomicBool::new(false) });
         match std::mem::replace(&mut state.phase, Phase::Running(running.clone())) {

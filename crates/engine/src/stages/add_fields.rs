@@ -2,7 +2,7 @@
 
 use super::project::projecting;
 use super::{Stage, StageContext, StageRow};
-use query::project::{Mode, Projection};
+use query::project::Projection;
 use value::{Code, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
@@ -28,6 +28,6 @@ fn parse(name: &'static str, value: Val<'_>, context: &StageContext<'_>) -> Resu
             format!("{name} specification stage must be an object, got {}", value.kind().name()),
         ));
     };
-    let projection = Projection::parse(doc, context, Mode::AddFields)?;
+    let projection = Projection::parse_add_fields(name, doc, context)?;
     Ok(projecting(name, projection, value))
 }

@@ -117,7 +117,11 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         if name.starts_with('$') {
             return refuse(40236, format!("The field name '{name}' cannot be an operator name"));
         }
-        fields.push((name.to_owned(), AccumulatorSpec::parse(name, value.get(), context)?));
+        let spec = AccumulatorSpec::parse(name, value.get(), context)?;
+        if !spec.has_constant_count() {
+            return refuse(4544714, "Can't refer to the group key in $bucketAuto");
+        }
+        fields.push((name.to_owned(), spec));
     }
     let pattern = DocBuf::build(|out| {
         out.i32("k.v", 1);

@@ -67,6 +67,7 @@ pub(crate) fn parse(
             "showExpandedEvents",
             "showSystemEvents",
             "showMigrationEvents",
+            "showRawUpdateDescription",
             "allowToRunOnConfigDB",
             "allowToRunOnSystemNS",
         ],
@@ -79,6 +80,7 @@ pub(crate) fn parse(
         before,
         expanded: args.bool("showExpandedEvents")?,
         system: args.bool("showSystemEvents")?,
+        raw_updates: args.bool("showRawUpdateDescription")?,
     };
     // There are no shards, so documents do not move between them.
     args.bool("showMigrationEvents")?;

@@ -1,7 +1,7 @@
 //! The context in which stages are compiled: the constants of the request, and for stages that read
 //! other collections the catalog and the snapshot of the whole pipeline.
 
-use query::{DeferredVariable, ParseContext};
+use query::{DeferredVariable, Javascript, ParseContext};
 use std::ops::Deref;
 use std::sync::Arc;
 use value::{Collation, DocBuf};
@@ -33,6 +33,8 @@ pub struct StageContext<'a> {
     pub scope: Option<&'a Arc<Scope>>,
     /// The database of the pipeline.
     pub db: &'a str,
+    /// The collection that the pipeline reads, for stages that report on it.
+    pub source: Option<&'a str>,
     /// Where the pipeline is used.
     pub within: Within,
     /// The nesting depth of the pipeline.
@@ -45,10 +47,12 @@ impl<'a> StageContext<'a> {
     /// The context of a command's pipeline.
     #[must_use]
     pub fn new(parse: ParseContext<'a>, scope: &'a Arc<Scope>, db: &'a str) -> StageContext<'a> {
+        let parse = ParseContext { javascript: parse.javascript.in_pipeline(), ..parse };
         StageContext {
             parse,
             scope: Some(scope),
             db,
+            source: None,
             within: Within::Command,
             depth: 0,
             rewritten: false,
@@ -58,7 +62,16 @@ impl<'a> StageContext<'a> {
     /// The context of a pipeline that is only checked, for a view.
     #[must_use]
     pub fn of_view(parse: ParseContext<'a>, db: &'a str) -> StageContext<'a> {
-        StageContext { parse, scope: None, db, within: Within::View, depth: 0, rewritten: false }
+        let parse = ParseContext { javascript: parse.javascript.in_pipeline(), ..parse };
+        StageContext {
+            parse,
+            scope: None,
+            db,
+            source: None,
+            within: Within::View,
+            depth: 0,
+            rewritten: false,
+        }
     }
 
     /// Returns an owned copy, which outlives the request.
@@ -70,8 +83,10 @@ impl<'a> StageContext<'a> {
             variables: self.parse.variables.into(),
             deferred: self.parse.deferred.to_vec(),
             collation: self.parse.collation.cloned(),
+            javascript: self.parse.javascript,
             scope: self.scope.cloned(),
             db: self.db.to_owned(),
+            source: self.source.map(str::to_owned),
             within: self.within,
             depth: self.depth,
         }
@@ -96,9 +111,11 @@ pub struct OwnedContext {
     pub deferred: Vec<DeferredVariable>,
     /// The collation of comparisons.
     pub collation: Option<Arc<Collation>>,
+    javascript: Javascript,
     /// The catalog and snapshot.
     pub scope: Option<Arc<Scope>>,
     db: String,
+    source: Option<String>,
     within: Within,
     depth: usize,
 }
@@ -121,9 +138,12 @@ impl OwnedContext {
                 deferred,
                 collation: self.collation.as_ref(),
                 lenient: false,
+                javascript: self.javascript,
+                keeps_empty_timestamps: false,
             },
             scope: self.scope.as_ref(),
             db: &self.db,
+            source: self.source.as_deref(),
             within: self.within,
             depth: self.depth,
             rewritten: false,

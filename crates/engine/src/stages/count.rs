@@ -1,7 +1,7 @@
 //! `$count`: counts the documents.
 
 use super::{CountShape, Role, Stage, StageContext, StageRow};
-use crate::exec::{Doc, Examined, Stream};
+use crate::exec::{Doc, Examined, Stream, count};
 use crate::operation::Operation;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
@@ -37,7 +37,7 @@ fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 
 impl Stage for Count {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
-        Box::new(Counting { input, field: Some(self.field.clone()) })
+        Box::new(Counting { input, parts: Vec::new(), field: Some(self.field.clone()) })
     }
 
     fn role(&self) -> Role<'_> {
@@ -51,17 +51,15 @@ impl Stage for Count {
 
 struct Counting {
     input: Box<dyn Stream>,
+    /// Parts of the input that were read separately.
+    parts: Vec<Box<dyn Stream>>,
     field: Option<String>,
 }
 
 impl Stream for Counting {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         let Some(field) = self.field.take() else { return Ok(None) };
-        let mut count = 0;
-        self.input.for_each(op, &mut |_| {
-            count += 1;
-            Ok(())
-        })?;
+        let count = count::count(&mut *self.input, &mut self.parts, op)?;
         // No input gives no output: there is no document with a count of zero.
         if count == 0 {
             return Ok(None);
@@ -74,5 +72,6 @@ impl Stream for Counting {
 
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
+        self.parts.iter().for_each(|part| part.examined(total));
     }
 }

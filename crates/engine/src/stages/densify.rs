@@ -175,11 +175,26 @@ fn parse_range(range: RawDoc<'_>) -> Result<(OwnedVal, Option<String>, Bounds)> 
                     if unit.is_some() {
                         return refuse(5733409, "numeric bounds may not have unit parameter");
                     }
+                    if low.kind() != high.kind() || low.kind() != step.kind() {
+                        return refuse(
+                            5876900,
+                            "Upper bound, lower bound, and step must all have the same type",
+                        );
+                    }
                 }
-                _ => {
+                (low, _) if low.is_number() && unit.is_some() => {
+                    return refuse(5733409, "numeric bounds may not have unit parameter");
+                }
+                (low, _) if low.is_number() => {
                     return refuse(
                         5733406,
                         "a bounding array must contain either both dates or both numeric types",
+                    );
+                }
+                _ => {
+                    return refuse(
+                        5733402,
+                        "a bounding array must be an ascending array of two numbers or two dates",
                     );
                 }
             }
@@ -364,7 +379,8 @@ impl Densifying {
             match stop.map(|stop| compare::compare(next.get(), stop)) {
                 Some(Ordering::Greater) => break,
                 Some(Ordering::Equal) => {
-                    going.next = Some(spec.after(next.get())?);
+                    // The sequence goes on from the document's value, which may have another type.
+                    going.next = Some(spec.after(stop.unwrap_or(next.get()))?);
                     break;
                 }
                 Some(Ordering::Less) | None => {}

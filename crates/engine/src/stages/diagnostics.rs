@@ -16,9 +16,6 @@ pub(crate) trait Server {
     /// The database of the command.
     fn db(&self) -> &str;
 
-    /// When the server was started, in milliseconds since 1970.
-    fn started_ms(&self) -> i64;
-
     /// The running operations that the client may see, and idle connections if requested.
     fn operations(&self, idle: bool, own_only: bool) -> Vec<DocBuf>;
 
@@ -30,13 +27,12 @@ pub(crate) trait Server {
 
     /// The statistics of all query shapes.
     fn query_statistics(&self, names: &Names<'_>) -> Vec<DocBuf>;
+}
 
-    /// The host name and port of the server.
-    fn host(&self) -> String {
-        let listen = &self.data().options.listen;
-        let port = listen.rsplit_once(':').map_or("27017", |(_, port)| port);
-        format!("{}:{port}", crate::host::name())
-    }
+/// The host name and port of the server.
+pub(super) fn host(data: &Data) -> String {
+    let port = data.options.listen.rsplit_once(':').map_or("27017", |(_, port)| port);
+    format!("{}:{port}", crate::host::name())
 }
 
 /// Whose sessions to list.

@@ -1,10 +1,9 @@
 //! Pipelines in explain: the leading find with its plan, then each stage with its output count and
 //! time. Streams are wrapped to count documents; a report is complete when its stream is dropped.
 
-use super::pipeline::{Front, everything, follow, front};
+use super::pipeline::{Front, Opened, everything, explained_front, follow};
 use super::{Role, Stage};
 use crate::catalog::Collection;
-use crate::exec::find::FindStream;
 use crate::exec::ready::Ready;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
@@ -17,13 +16,17 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Snapshot;
-use value::{DocBuf, Result, Val, Writer};
+use value::{DocBuf, OwnedVal, Result, Val, Writer};
 
 /// The leading find of a pipeline: its plan, and its statistics after it ran.
 pub(crate) struct ExplainedFind {
     pub(crate) front: Front,
     collection: Option<Arc<Collection>>,
     report: Arc<Mutex<Option<Ran>>>,
+    snapshot: Snapshot,
+    hint: Option<OwnedVal>,
+    /// Whether a pattern answers the pipeline, wholly or in part.
+    pub(crate) is_answered: bool,
 }
 
 impl ExplainedFind {
@@ -34,10 +37,17 @@ impl ExplainedFind {
         hint: Option<Val<'_>>,
     ) -> Result<ExplainedFind> {
         let front = match collection {
-            Some(collection) => front(parsed, collection, snapshot, hint, &everything()?)?,
+            Some(collection) => explained_front(parsed, collection, snapshot, hint)?,
             None => nothing(parsed)?,
         };
-        Ok(ExplainedFind { front, collection: collection.cloned(), report: Arc::default() })
+        Ok(ExplainedFind {
+            front,
+            collection: collection.cloned(),
+            report: Arc::default(),
+            snapshot: snapshot.clone(),
+            hint: hint.map(OwnedVal::new),
+            is_answered: false,
+        })
     }
 
     /// The stages after the find.
@@ -50,7 +60,7 @@ impl ExplainedFind {
         match &self.collection {
             None => Box::new(Ready(Vec::new().into_iter())),
             Some(collection) => {
-                let stream = self.front.open(collection, snapshot);
+                let stream = self.front.open_watched(collection, snapshot);
                 Box::new(WatchedFind {
                     stream,
                     report: self.report.clone(),
@@ -78,6 +88,7 @@ impl ExplainedFind {
             filter: Some(&front.filter),
             sort: sort.as_ref().map(DocBuf::as_doc),
             limit: front.limit,
+            projection: front.transform.as_ref().map(DocBuf::as_doc),
             ..Above::default()
         };
         let plan = ExplainedPlan {
@@ -85,8 +96,15 @@ impl ExplainedFind {
             above: &above,
             stage: None,
             would_modify: 0,
-            values: false,
+            column: front.column,
             counts_all: false,
+            hint: self.hint.as_ref().map(OwnedVal::get),
+            snapshot: Some(&self.snapshot),
+            is_answered: self.is_answered,
+            counted_by: None,
+            skipped: 0,
+            returns: false,
+            upserts: false,
         };
         out.doc("queryPlanner", |out| {
             write_planner(out, namespace, self.collection.as_deref(), &front.filter, &plan);
@@ -95,7 +113,7 @@ impl ExplainedFind {
             }
         });
         if let Some(ran) = ran {
-            out.doc("executionStats", |out| write_stats(out, ran, &plan));
+            out.doc("executionStats", |out| write_stats(out, ran, None, &plan));
         }
     }
 
@@ -196,10 +214,12 @@ fn nothing(stages: &[Box<dyn Stage>]) -> Result<Front> {
         sort: None,
         limit: None,
         plan,
+        column: None,
         is_grouped: false,
         stages,
         fired: Fired::default(),
         needed: None,
+        transform: None,
     })
 }
 
@@ -224,38 +244,55 @@ impl Counted {
         u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX)
     }
 
-    pub(crate) fn ran(&self, stream: Option<&FindStream>) -> Ran {
+    fn ran(&self, stream: Option<&Opened>) -> Ran {
         let mut examined = Examined::default();
-        if let Some(stream) = stream {
-            stream.examined(&mut examined);
+        let mut sort = SortTotals::default();
+        match stream {
+            Some(Opened::Find(stream)) => {
+                stream.examined(&mut examined);
+                sort = stream.sort_totals();
+            }
+            Some(Opened::Distinct(stream)) => stream.examined(&mut examined),
+            None => {}
         }
-        let sort = stream.map_or_else(SortTotals::default, FindStream::sort_totals);
         Ran { returned: self.returned, examined, millis: self.millis(), sort }
     }
 }
 
 /// The stream of the leading find; it reports its statistics when it ends.
 struct WatchedFind {
-    stream: FindStream,
+    stream: Opened,
     report: Arc<Mutex<Option<Ran>>>,
     ran: Counted,
 }
 
+impl WatchedFind {
+    fn stream(&self) -> &dyn Stream {
+        match &self.stream {
+            Opened::Find(stream) => &**stream,
+            Opened::Distinct(stream) => &**stream,
+        }
+    }
+}
+
 impl Stream for WatchedFind {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
-        self.ran.next(&mut self.stream, op)
+        match &mut self.stream {
+            Opened::Find(stream) => self.ran.next(&mut **stream, op),
+            Opened::Distinct(stream) => self.ran.next(&mut **stream, op),
+        }
     }
 
     fn score(&self) -> Option<f64> {
-        Stream::score(&self.stream)
+        self.stream().score()
     }
 
     fn has_meta(&self) -> bool {
-        self.stream.has_meta()
+        self.stream().has_meta()
     }
 
     fn examined(&self, total: &mut Examined) {
-        self.stream.examined(total);
+        self.stream().examined(total);
     }
 }
 

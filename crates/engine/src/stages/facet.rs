@@ -77,6 +77,16 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         if parts.iter().any(|part| part.name == name) {
             return Err(Error::new(Code(16406), format!("duplicate field name: {name}")));
         }
+        if let Some((_, stage)) = pipeline.iter().find(|(_, stage)| stage.as_doc().is_none()) {
+            return Err(Error::new(
+                Code(40171),
+                format!(
+                    "elements of arrays in $facet spec must be non-empty objects, {name} argument \
+                     contained an element of type {}",
+                    stage.kind().name()
+                ),
+            ));
+        }
         let (pipeline, fired) = optimised(pipeline.into());
         let compiled = super::compile(pipeline.as_doc(), &inner, &[])?;
         let CompiledPipeline { stages, mut rewriting, .. } = compiled;

@@ -9,6 +9,7 @@ use crate::exec::scan::{Scan, dangling, fetch};
 use crate::exec::{Doc, Examined, Stream};
 use crate::index::maintain::record_of;
 use crate::operation::Operation;
+use crate::planner::restrictions::Restrictions;
 use crate::planner::{Access, Candidate, KeyRange};
 use crate::records::resolve;
 use crate::store_failed;
@@ -34,6 +35,8 @@ pub(super) struct Foreign {
     cache: Cache,
     examined: Examined,
     scans: u64,
+    /// Whether it may read the whole collection where queries must not (`notablescan`).
+    pub(super) may_scan: bool,
 }
 
 /// How documents are found.
@@ -164,6 +167,7 @@ impl Foreign {
             cache: Cache::default(),
             examined: Examined::default(),
             scans: 0,
+            may_scan: false,
         }
     }
 
@@ -231,6 +235,9 @@ impl Foreign {
             let also = self.also.as_ref().map(|(source, _)| source.as_doc());
             let filter = question(self.field.text(), values, also);
             self.scans += u64::from(matches!(self.way, FindMethod::Query));
+            let restrictions = Restrictions::current();
+            let no_scans = restrictions.no_scans && !self.may_scan;
+            let _restricted = Restrictions { no_scans, ..restrictions }.enter();
             return Ok(Matches::Stream(nested.open_matching(filter.as_doc(), self.base)?));
         }
         let collation = nested.kept().collation.clone();
@@ -318,7 +325,8 @@ impl Foreign {
         if let Some(way) = self.index_way(nested) {
             return Ok(way);
         }
-        if !self.fits_memory(nested) {
+        let forbidden = Restrictions::current().no_scans && !self.may_scan;
+        if !self.fits_memory(nested) || forbidden {
             return Ok(FindMethod::Query);
         }
         self.scans += 1;
@@ -346,6 +354,7 @@ impl Foreign {
             return None;
         }
         let (snapshot, collection) = (scope.snapshot.clone(), collection.clone());
+        let restrictions = Restrictions::current();
         let same = |collation: &Option<Arc<value::Collation>>| *collation == kept.collation;
         let by_id = self.field.text() == "_id" && collection.capped().is_none();
         if by_id && same(&collection.collation) {
@@ -354,6 +363,7 @@ impl Foreign {
         let suits = |index: &&Arc<Index>| {
             index.state == IndexState::Ready
                 && !index.hidden
+                && restrictions.allow(index)
                 && !index.is_clustered()
                 && index.partial.is_none()
                 && matches!(index.kind, IndexKind::Ordered)

@@ -57,11 +57,25 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     for (name, message) in [
         ("limit", (50858, "$geoNear no longer supports the 'limit' parameter. Use a $limit stage")),
         ("num", (50857, "$geoNear no longer supports the 'num' parameter. Use a $limit stage")),
+        (
+            "collation",
+            (
+                40227,
+                "$geoNear does not accept the 'collation' parameter. Specify it for the whole aggregation",
+            ),
+        ),
         ("start", (50856, "$geoNear no longer supports the 'start' argument")),
     ] {
         if doc.find(name).is_some() {
             return refuse(message.0, message.1);
         }
+    }
+    if doc.find("collation").is_some() {
+        return refuse(
+            40227,
+            "$geoNear does not accept the 'collation' parameter. Instead, specify a collation for \
+             the entire aggregation command.",
+        );
     }
     let Some(Val::String(distance)) = doc.get("distanceField") else {
         return refuse(16606, "$geoNear requires a 'distanceField' option as a String");
@@ -133,7 +147,7 @@ fn check_near(value: Val<'_>) -> Result<()> {
 fn check_number(name: &str, value: Val<'_>) -> Result<f64> {
     match value.as_f64() {
         None => Err(Error::type_mismatch(format!("{name} must be a number"))),
-        Some(number) if number < 0.0 => {
+        Some(number) if number < 0.0 || number.is_nan() => {
             Err(Error::bad_value(format!("{name} must be nonnegative")))
         }
         Some(number) => Ok(number),
@@ -182,20 +196,12 @@ impl GeoNear {
             most.map(|most| out.f64("$maxDistance", most).len());
         };
         let operator = if self.spherical { "$nearSphere" } else { "$near" };
-        let geo_json = near.as_doc().is_some_and(|doc| doc.find("coordinates").is_some());
         let filter = DocBuf::build(|out| {
             out.array("$and", |parts| {
                 parts.push_doc(|out| {
                     out.doc(&key, |out| {
-                        if geo_json {
-                            out.doc(operator, |out| {
-                                out.append("$geometry", near);
-                                distances(out);
-                            });
-                        } else {
-                            out.append(operator, near);
-                            distances(out);
-                        }
+                        out.append(operator, near);
+                        distances(out);
                     });
                 });
                 parts.push_doc_bytes(self.query.bytes());
@@ -279,11 +285,11 @@ impl Stream for Measured {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         let Some(doc) = self.input.next(op)? else { return Ok(None) };
         let nearest = self.near.near.nearest_of(&self.near.path, doc.raw())?;
-        let (distance, location) = nearest.map_or((Val::Missing, Val::Missing), |(far, value)| {
-            (Val::Double(far * self.multiplier), value)
-        });
+        let (plain, location) =
+            nearest.map_or((Val::Missing, Val::Missing), |(far, value)| (Val::Double(far), value));
+        let distance = nearest.map_or(Val::Missing, |(far, _)| Val::Double(far * self.multiplier));
         self.meta = Some(DocBuf::build(|out| {
-            out.append("geoNearDistance", distance).append("geoNearPoint", location);
+            out.append("geoNearDistance", plain).append("geoNearPoint", location);
         }));
         let mut out = Vec::with_capacity(doc.len() + 64);
         with_value(doc.raw(), self.fields.distance.parts(), distance, &mut out);

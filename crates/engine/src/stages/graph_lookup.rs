@@ -88,7 +88,13 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
                         ),
                     );
                 };
-                let compiled = Arc::new(Filter::parse(filter, context)?);
+                let compiled = Filter::parse_for_documents(filter, context).map_err(|error| {
+                    error.context(
+                        "Failed to parse 'restrictSearchWithMatch' option to $graphLookup :: \
+                         caused by :: ",
+                    )
+                })?;
+                let compiled = Arc::new(compiled);
                 restrict = Some((DocBuf::from(filter), compiled));
             }
             "from" => from = Some(string_field(ROW.name, name, value)?),

@@ -1,10 +1,12 @@
 //! `$indexStats`: returns how often each index of a collection was used.
 
 use super::StageRow;
-use super::diagnostics::{Server, needs_collection};
+use super::diagnostics::{host, needs_collection};
 use super::privileges::{PipelinePrivileges, Privilege};
+use super::reported::Reported;
 use super::row::Runs;
 use crate::catalog::{Index, IndexState};
+use crate::txn::Data;
 use ::access::Action;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +15,13 @@ use value::{Code, DocBuf, Error, Result, Val};
 pub(super) static ROW: StageRow = StageRow {
     name: "$indexStats",
     help: "Returns how often each index of a collection was used.",
-    runs: Runs::AtOnce(make),
+    runs: Runs::AtOnceOrCompiled(|server, value, name| {
+        make(server.data(), server.db(), value, needs_collection("$indexStats", name)?)
+    }),
+    parse: |value, context| {
+        check(value)?;
+        Reported::parse(&ROW, make, value, context)
+    },
     privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC
 };
@@ -22,19 +30,21 @@ fn privilege(client: &PipelinePrivileges<'_>, collection: Option<&str>, _: Val<'
     client.on_collection(collection, Action::IndexStats)
 }
 
-fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
-    let name = needs_collection("$indexStats", name)?;
-    if !matches!(value, Val::Document(doc) if doc.is_empty()) {
-        return Err(Error::new(
+fn check(value: Val<'_>) -> Result<()> {
+    match value {
+        Val::Document(doc) if doc.is_empty() => Ok(()),
+        _ => Err(Error::new(
             Code(28803),
             "The $indexStats stage specification must be an empty object",
-        ));
+        )),
     }
-    let Some(collection) = server.data().collection(server.db(), name) else {
-        return Ok(Vec::new());
-    };
-    let host = server.host();
-    let started = Val::DateTime(server.started_ms());
+}
+
+fn make(data: &Data, db: &str, value: Val<'_>, name: &str) -> Result<Vec<DocBuf>> {
+    check(value)?;
+    let Some(collection) = data.collection(db, name) else { return Ok(Vec::new()) };
+    let host = host(data);
+    let started = Val::DateTime(data.opened_ms);
     let row = |index: &Arc<Index>| {
         let uses = i64::try_from(index.uses.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
         DocBuf::build(|out| {

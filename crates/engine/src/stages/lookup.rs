@@ -119,6 +119,15 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
             return refuse("$lookup requires both 'localField' and 'foreignField' to be specified");
         }
     };
+    if let (Some(_), Some((name, _))) = (&fields, first)
+        && super::find(name).is_some_and(|row| row.diagnose().is_some())
+    {
+        // The condition on the fields comes first.
+        return Err(Error::new(
+            Code(40602),
+            format!("{name} is only valid as the first stage in a pipeline"),
+        ));
+    }
     if variables.is_some() && pipeline.is_none() {
         return refuse("$lookup with a 'let' argument must also specify 'pipeline'");
     }
@@ -140,25 +149,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 
 /// Reads a path that names a field.
 pub(super) fn field(text: &str) -> Result<Path> {
-    let refuse = |code, message: &str| Err(Error::new(Code(code), message));
-    if text.is_empty() {
-        return refuse(40352, "FieldPath cannot be constructed with empty string");
-    }
-    if text.ends_with('.') {
-        return refuse(40353, "FieldPath must not end with a '.'.");
-    }
-    for part in text.split('.') {
-        if part.is_empty() {
-            return refuse(15998, "FieldPath field names may not be empty strings.");
-        }
-        if part.starts_with('$') {
-            return refuse(
-                16410,
-                "FieldPath field names may not start with '$'. Consider using $getField or \
-                 $setField.",
-            );
-        }
-    }
+    query::check_field_path(text)?;
     Ok(Path::new(text))
 }
 
@@ -251,7 +242,10 @@ impl Spec {
         let compiled = self.nested.compile()?;
         let join = match &self.fields {
             Some((_, far)) => {
-                Some(Join { foreign: Foreign::new(far.clone(), false, None), value: None })
+                let mut foreign = Foreign::new(far.clone(), false, None);
+                // As in MongoDB, a plain join may read everything in spite of 'notablescan'.
+                foreign.may_scan = !compiled.has_own();
+                Some(Join { foreign, value: None })
             }
             None => self.correlation(&compiled)?,
         };
@@ -501,6 +495,7 @@ impl LookingUp {
         let state = match &mut self.state {
             Some(state) => state,
             none => {
+                self.spec.nested.check_metadata()?;
                 let waiting = self.pool.lock().pop();
                 none.insert(waiting.map_or_else(|| self.spec.state(), Ok)?)
             }

@@ -75,6 +75,10 @@ impl Stream for Matching {
         self.input.split(parts).into_iter().map(part).collect()
     }
 
+    fn reads_all(&self) -> bool {
+        self.input.reads_all()
+    }
+
     fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
         let Matching { input, matcher } = self;
         input.for_each(op, &mut |doc| if matcher.matches(doc)? { visit(doc) } else { Ok(()) })

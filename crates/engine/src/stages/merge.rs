@@ -3,6 +3,7 @@
 
 use super::chunks::next_chunk;
 use super::lookup::field;
+use super::merge_changes::Changes;
 use super::out::check_target;
 use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::Position;
@@ -16,17 +17,17 @@ use crate::records::resolve;
 use crate::txn::Data;
 use crate::txn::Transaction;
 use ::access::{Action, Actions};
-use bumpalo::Bump;
-use query::expr::{Env, Expr};
+use query::expr::Expr;
 use query::filter::Filter;
-use query::update::Update;
+use query::interrupt;
 use query::update::delta::{LoggedUpdate, between};
-use query::{DeferredVariable, ParseContext, interrupt};
 use std::collections::HashSet;
 use std::sync::Arc;
 use store::Seqno;
 use value::path::Path;
-use value::{Code, DocBuf, Error, ObjectId, OwnedVal, RawDoc, Result, Val, Writer, compare, keys};
+use value::{
+    Code, DocBuf, Error, ObjectId, OwnedVal, RawDoc, RawVal, Result, Val, Writer, compare, keys,
+};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$merge",
@@ -62,13 +63,6 @@ struct Merge {
     changes: Option<Changes>,
     kept: OwnedContext,
     source: OwnedVal,
-}
-
-/// A compiled pipeline that updates a matched document.
-struct Changes {
-    update: Update,
-    /// Each variable with the expression for its value for a new document.
-    variables: Vec<(DeferredVariable, Expr)>,
 }
 
 enum WhenMatched {
@@ -119,6 +113,9 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
                 };
                 *slot = Some(value.get());
             }
+            if into == Some(Val::String("")) {
+                return refuse(5786800, "$merge 'into' field cannot be an empty string");
+            }
         }
         other => {
             return Err(Error::type_mismatch(format!(
@@ -158,7 +155,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         }
     };
     let unmatched = match unmatched {
-        None | Some(Val::String("insert")) => WhenNotMatched::Insert,
+        None | Some(Val::Null | Val::String("insert")) => WhenNotMatched::Insert,
         Some(Val::String("discard")) => WhenNotMatched::Discard,
         Some(Val::String("fail")) => WhenNotMatched::Fail,
         Some(Val::String(other)) => {
@@ -176,7 +173,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         );
     }
     let mut compiled = Vec::new();
-    if let Some(variables) = variables {
+    if let Some(variables) = variables.filter(|variables| *variables != Val::Null) {
         let Val::Document(variables) = variables else {
             return wrong_type("let", variables, "'object'");
         };
@@ -211,34 +208,6 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         kept: context.keep(),
         source: value.into(),
     }))
-}
-
-impl Changes {
-    fn new(
-        stages: RawDoc<'_>,
-        mut values: Vec<(String, Expr)>,
-        context: &StageContext<'_>,
-    ) -> Result<Changes> {
-        values.retain(|(name, _)| name != "new");
-        values.push(("new".to_owned(), Expr::parse(Val::String("$$ROOT"), context)?));
-        let deferred: Vec<DeferredVariable> =
-            values.iter().map(|(name, _)| DeferredVariable::new(name)).collect();
-        let known: Vec<DeferredVariable> =
-            context.parse.deferred.iter().chain(&deferred).cloned().collect();
-        let context = ParseContext { deferred: &known, ..context.parse };
-        let update = Update::parse(Val::Array(stages), &context, &[])?;
-        let expressions = values.into_iter().map(|(_, expr)| expr);
-        Ok(Changes { update, variables: deferred.into_iter().zip(expressions).collect() })
-    }
-
-    /// Applies the pipeline to a matched document; `None` when nothing changes.
-    fn apply(&self, old: RawDoc<'_>, new: RawDoc<'_>) -> Result<Option<DocBuf>> {
-        let arena = Bump::new();
-        for (deferred, expr) in &self.variables {
-            deferred.set(expr.eval(&Env::new(new, &arena))?);
-        }
-        self.update.apply(old, None, false, &arena)
-    }
 }
 
 fn target<'v>(into: Val<'v>, db: &'v str) -> Result<(&'v str, &'v str)> {
@@ -497,6 +466,26 @@ impl Merge {
         written
     }
 
+    /// A document with the order of fields in which `$set` adds them, behind those of `on`: MongoDB
+    /// merges by an update.
+    fn ordered(&self, doc: RawDoc<'_>) -> DocBuf {
+        let place = |name: &str| match name {
+            "_id" => 0,
+            name => {
+                self.on.iter().position(|on| on.first() == name).map_or(usize::MAX, |at| at + 1)
+            }
+        };
+        let mut fields: Vec<(&str, RawVal<'_>)> = doc.iter().collect();
+        fields.sort_by(|(a, _), (b, _)| {
+            place(a).cmp(&place(b)).then_with(|| query::update::field_order(a, b))
+        });
+        DocBuf::build(|out| {
+            for (name, value) in fields {
+                out.raw(name, value);
+            }
+        })
+    }
+
     /// Writes a document. Returns true when other documents may now match its target.
     fn write_one(
         &self,
@@ -513,6 +502,14 @@ impl Merge {
                 out.append("_id", Val::ObjectId(ObjectId::generate())).extend(doc);
             });
             doc = with_id.as_doc();
+        }
+        if let Some(changes) = &self.changes {
+            changes.bind(doc)?;
+        }
+        let ordered;
+        if matches!(self.matched, WhenMatched::Merge | WhenMatched::KeepExisting) {
+            ordered = self.ordered(doc);
+            doc = ordered.as_doc();
         }
         let Some(chosen) = self.find(txn, op, collection, doc)? else {
             return self

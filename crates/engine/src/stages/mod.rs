@@ -31,6 +31,7 @@ mod graph_lookup;
 mod group;
 mod index_stats;
 mod inner_rules;
+mod internal;
 mod limit;
 mod list_catalog;
 mod list_local_sessions;
@@ -39,6 +40,7 @@ mod lookup;
 mod map;
 mod match_stage;
 mod merge;
+mod merge_changes;
 mod nested;
 pub(crate) mod out;
 pub mod pipeline;
@@ -50,6 +52,7 @@ mod query_settings;
 mod query_stats;
 mod redact;
 mod replace_root;
+mod reported;
 pub(crate) mod row;
 mod sample;
 mod set_window_fields;
@@ -66,7 +69,6 @@ pub use context::{OwnedContext, Scope, StageContext, Within};
 pub(crate) use geo_near::GeoNear;
 pub(crate) use group::Fused;
 pub use inner_rules::Rewriting;
-pub(crate) use out::remove_leftovers;
 pub(crate) use position::check_source;
 pub(crate) use privileges::PipelinePrivileges;
 pub(crate) use project::open_projected;
@@ -81,7 +83,7 @@ use crate::txn::Data;
 use query::filter::Filter;
 use query::project::Projection;
 use query::sort::SortSpec;
-use query::{DeferredVariable, ParseContext};
+use query::{DeferredVariable, Javascript, ParseContext};
 use std::sync::Arc;
 use store::Seqno;
 use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
@@ -197,6 +199,8 @@ pub struct CountShape<'s> {
 
 /// Every stage, sorted by name.
 pub static ALL: &[&StageRow] = &[
+    &internal::INHIBIT_OPTIMIZATION,
+    &internal::SPLIT_PIPELINE,
     &add_fields::ROW,
     &bucket::ROW,
     &bucket_auto::ROW,
@@ -246,7 +250,7 @@ pub(crate) fn find(name: &str) -> Option<&'static StageRow> {
 }
 
 /// Maximum number of stages in a pipeline.
-const STAGES_MAX: usize = 1000;
+pub(crate) const STAGES_MAX: usize = 1000;
 
 /// A compiled pipeline.
 pub struct CompiledPipeline {
@@ -333,6 +337,17 @@ fn is_random(row: &StageRow, stage: RawVal<'_>) -> bool {
 /// The error for a stage that cannot be compiled: its name is unknown, or it may only be first in a
 /// command's pipeline.
 fn unknown(name: &str, before: &[&StageRow], within: Within) -> Error {
+    if name == change_stream::ROW.name {
+        let code = match within {
+            Within::Command => 40602,
+            Within::View => Code::OPTION_NOT_SUPPORTED_ON_VIEW.0,
+            Within::Facet => 40600,
+            Within::Lookup => 51047,
+            Within::Union => 31441,
+        };
+        let message = "$changeStream is only valid as the first stage in a pipeline of a command";
+        return Error::new(Code(code), message);
+    }
     let mut rows = before.to_vec();
     rows.extend(find(name));
     let misplaced = position::check(&rows, within).err();
@@ -363,7 +378,7 @@ fn name_and_argument(stage: RawVal<'_>) -> Result<(&str, RawVal<'_>)> {
 pub fn check_names(pipeline: RawDoc<'_>) -> Result<()> {
     for (_, stage) in pipeline {
         let (name, _) = name_and_argument(stage)?;
-        if !find(name).is_some_and(StageRow::is_compiled) {
+        if !find(name).is_some_and(|row| matches!(row.runs, row::Runs::Compiled)) {
             return Err(unknown(name, &[], Within::Command));
         }
     }
@@ -374,8 +389,10 @@ pub fn check_names(pipeline: RawDoc<'_>) -> Result<()> {
 ///
 /// # Errors
 /// Same as `parse`.
-pub fn check(pipeline: RawDoc<'_>) -> Result<()> {
-    let constants = ParseContext::new(crate::clock::now_ms());
+pub fn check(pipeline: RawDoc<'_>, javascript: Javascript) -> Result<()> {
+    // Constants that cannot be computed fail when the view is read.
+    let constants =
+        ParseContext { javascript, lenient: true, ..ParseContext::new(crate::clock::now_ms()) };
     parse(pipeline, &StageContext::of_view(constants, "")).map(|_| ())
 }
 

@@ -52,6 +52,21 @@ pub(super) struct Compiled {
     pub(super) reads_outer: bool,
 }
 
+/// Refuses a view of another collation than that of the pipeline.
+fn check_collation(context: &StageContext<'_>, scope: &super::Scope, name: &str) -> Result<()> {
+    let view = scope.catalog.get(context.db, name).filter(|found| found.view().is_some());
+    match view {
+        Some(view) if view.collation.as_ref() != context.collation => Err(Error::new(
+            Code::OPTION_NOT_SUPPORTED_ON_VIEW,
+            format!(
+                "Cannot override default collation of a view: {}.{name} has another collation",
+                context.db
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
 impl Nested {
     /// Compiles a pipeline over `from`; `None` when it makes its documents itself. `variables` are
     /// the names of the deferred variables.
@@ -69,21 +84,29 @@ impl Nested {
                 format!("Maximum number of nested sub-pipelines exceeded. Limit is {DEPTH_MAX}"),
             ));
         }
-        let inner = StageContext { within, depth, ..*context };
+        if let Some(name) = from {
+            crate::namespace::check_collection(context.db, name)?;
+        }
         let empty = RawDoc::empty();
-        let (collection, views) = match (context.scope, from) {
-            (Some(scope), Some(_)) => {
+        let (collection, base, views) = match (context.scope, from) {
+            (Some(scope), Some(name)) => {
+                check_collation(context, scope, name)?;
                 let found = pipeline::resolve(scope, context.db, from, empty)?;
-                (found.collection, found.pipeline)
+                (found.collection, found.name, found.pipeline)
             }
-            _ => (None, DocBuf::new()),
+            _ => (None, None, DocBuf::new()),
         };
+        let inner = StageContext { within, depth, source: base.as_deref(), ..*context };
         let mut joined = Vec::new();
         value::writer::write_array(&mut joined, |out| {
             let stages = views.as_doc().iter().chain(own.iter());
             stages.for_each(|(_, stage)| out.push_raw(stage));
         });
         let joined = pipeline::optimised(DocBuf::from_bytes(joined));
+        let first = joined.0.as_doc().first().and_then(|(_, stage)| stage.as_doc()?.first());
+        // A stage that reports on the collection reads no document of it.
+        let reports = first.and_then(|(name, _)| super::find(name)?.diagnose()).is_some();
+        let collection = collection.filter(|_| !reports);
         let nested = Nested {
             kept: inner.keep(),
             collection,
@@ -100,6 +123,12 @@ impl Nested {
             super::check_source(first.map(|(name, _)| name), true)?;
         }
         Ok(nested)
+    }
+
+    /// Refuses `$meta` where the pipeline does not provide the metadata. MongoDB does so when the
+    /// pipeline first runs.
+    pub(super) fn check_metadata(&self) -> Result<()> {
+        crate::planner::request::check_metadata(self.joined.0.as_doc())
     }
 
     /// Compiles the pipeline.

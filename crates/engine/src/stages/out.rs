@@ -9,10 +9,11 @@ use super::exchange::exchange;
 use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::Position;
 use super::{Output, Role, Stage, StageContext, StageRow};
-use crate::catalog::{Collection, IndexState, change, persist};
+use crate::catalog::{Collection, change};
 use crate::exec::{Stream, write};
 use crate::namespace;
 use crate::operation::Operation;
+use crate::records::temporary;
 use crate::txn::Data;
 use crate::upkeep::declare;
 use ::access::{Action, Actions};
@@ -33,9 +34,6 @@ pub(super) static ROW: StageRow = StageRow {
 fn privilege(client: &PipelinePrivileges<'_>, spec: Val<'_>, _: usize) -> bool {
     client.output_allowed(spec, Actions::of(&[Action::Insert, Action::Remove]))
 }
-
-/// The prefix of the names of temporary collections.
-pub(crate) const TEMPORARY: &str = "tmp.agg_out.";
 
 struct Out {
     db: String,
@@ -137,12 +135,14 @@ impl Output for Out {
         if declare::is_followed(&data.catalog.load(), &self.db, &self.name) {
             return exchange(data, op, (&self.db, &self.name), bypass_validation, input);
         }
-        let temporary = self.create(data, target.as_deref())?;
+        let options = target.as_ref().map_or_else(DocBuf::new, |target| target.options.clone());
+        let name = format!("{}{:016x}", temporary::OUT, value::random::u64());
+        let temporary = temporary::create(data, &self.db, &name, &options, target.as_deref())?;
         let filled = fill(data, op, &temporary, bypass_validation, input)
             .and_then(|seqno| self.put_in_place(data, target.as_ref(), &temporary).map(|()| seqno));
         if filled.is_err() {
             // Return the first error; an error of the cleanup would hide it.
-            let _ = remove(data, &temporary);
+            let _ = temporary::remove(data, &temporary);
         }
         filled
     }
@@ -168,27 +168,6 @@ impl Out {
         Ok(())
     }
 
-    /// Creates an empty collection like the target.
-    fn create(&self, data: &Data, target: Option<&Collection>) -> Result<Arc<Collection>> {
-        let options = target.map_or_else(DocBuf::new, |target| target.options.clone());
-        let name = format!("{TEMPORARY}{:016x}", value::random::u64());
-        data.change_catalog(|catalog, batch| {
-            let made = change::create(&data.ids, catalog, batch, &self.db, &name, options)?;
-            let mut indexes = Vec::new();
-            for index in target.map_or(&[][..], |target| &target.indexes) {
-                if index.is_id() {
-                    continue;
-                }
-                let id = data.ids.fresh(batch);
-                let spec = index.spec.as_doc();
-                indexes.push(Arc::new(persist::index_from_spec(id, spec, IndexState::Ready, 0)?));
-            }
-            let made = change::altered(&made, |made| made.indexes.extend(indexes));
-            change::put(catalog, batch, made.clone());
-            Ok(made)
-        })
-    }
-
     /// Renames the temporary collection to the target, in one step.
     fn put_in_place(
         &self,
@@ -207,15 +186,10 @@ impl Out {
                     ),
                 ));
             }
-            let made = catalog.get(&temporary.db, &temporary.name).cloned().ok_or_else(|| {
-                Error::new(Code::COMMAND_FAILED, "the result of $out was dropped before its end")
-            })?;
             if let Some(now) = &now {
                 change::remove(catalog, batch, now);
             }
-            catalog.remove(&temporary.db, &temporary.name);
-            let renamed = change::altered(&made, |made| made.name = self.name.as_str().into());
-            change::put(catalog, batch, renamed);
+            temporary::put_in_place(catalog, batch, temporary, &self.name)?;
             Ok(now)
         })?;
         if let Some(replaced) = replaced {
@@ -260,36 +234,6 @@ fn fill(
         })?;
         newest = Some(seqno);
     }
-}
-
-/// Removes a temporary collection.
-///
-/// # Errors
-/// When the store fails.
-pub(crate) fn remove(data: &Data, collection: &Collection) -> Result<()> {
-    let removed = data.change_catalog(|catalog, batch| {
-        let found = catalog.get(&collection.db, &collection.name).cloned();
-        if let Some(found) = &found {
-            change::remove(catalog, batch, found);
-        }
-        Ok(found)
-    })?;
-    if let Some(removed) = removed {
-        change::discard(&data.trash, &removed);
-    }
-    Ok(())
-}
-
-/// Removes temporary collections that a crash left.
-///
-/// # Errors
-/// When the store fails.
-pub(crate) fn remove_leftovers(data: &Data) -> Result<()> {
-    let catalog = data.catalog.load_full();
-    for collection in catalog.collections().filter(|c| c.name.starts_with(TEMPORARY)) {
-        remove(data, collection)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

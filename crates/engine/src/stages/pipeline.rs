@@ -3,15 +3,19 @@
 use super::{Fused, Role, Scope, Stage};
 use crate::catalog::Collection;
 use crate::exec::Stream;
+use crate::exec::distinct::DistinctScan;
 use crate::exec::find::{FindOptions, FindStream};
 use crate::exec::metadata::{Metadata, WithMeta};
 use crate::exec::ready::Ready;
 use crate::exec::scan::Scan;
+use crate::operation::Operation;
+use crate::plan_cache::shape::Rest;
+use crate::planner::cover::FieldRead;
 use crate::planner::logical::{
     self, CountQuery, Decision, Fired, GroupNeeds, Joined, Needs, Optimised,
 };
 use crate::planner::min_max::MinMax;
-use crate::planner::{self, Plan, Question};
+use crate::planner::{self, Access, Plan, Question};
 use crate::upkeep::staleness::Staleness;
 use query::filter::Filter;
 use query::sort::SortSpec;
@@ -26,6 +30,8 @@ const VIEW_DEPTH_MAX: usize = 20;
 pub struct Resolved {
     /// The underlying collection.
     pub collection: Option<Arc<Collection>>,
+    /// Its name, also if it does not exist.
+    pub name: Option<String>,
     /// All stages.
     pub pipeline: DocBuf,
     /// The optimiser rules that were applied.
@@ -45,17 +51,19 @@ pub fn resolve(
     let catalog = &scope.catalog;
     let mut pipeline = DocBuf::from(pipeline);
     let fired = Fired::default();
-    let Some(name) = name else { return Ok(Resolved { collection: None, pipeline, fired }) };
+    let Some(name) = name else {
+        return Ok(Resolved { collection: None, name: None, pipeline, fired });
+    };
     let mut name = name.to_owned();
     for _ in 0..VIEW_DEPTH_MAX {
         catalog.check(db, &name)?;
         let Some(collection) = catalog.get(db, &name) else {
-            return Ok(Resolved { collection: None, pipeline, fired });
+            return Ok(Resolved { collection: None, name: Some(name), pipeline, fired });
         };
         let Some(view) = collection.view() else {
             let (pipeline, fired) = optimised(pipeline);
             let seen = scope.seen(collection)?.unwrap_or_else(|| collection.clone());
-            return Ok(Resolved { collection: Some(seen), pipeline, fired });
+            return Ok(Resolved { collection: Some(seen), name: Some(name), pipeline, fired });
         };
         let mut joined = Vec::new();
         value::writer::write_array(&mut joined, |out| {
@@ -89,7 +97,7 @@ pub fn open(
     snapshot: &Snapshot,
     hint: Option<Val<'_>>,
 ) -> Result<(Box<dyn Stream>, Option<Plan>)> {
-    open_with_metadata(stages, collection, snapshot, hint, MetaRequest::default())
+    open_with_metadata(stages, collection, snapshot, hint, MetaRequest::default(), None)
 }
 
 /// The metadata that `$meta` in a pipeline needs of its input documents.
@@ -110,7 +118,7 @@ impl MetaRequest {
     }
 }
 
-/// Same as `open`, with metadata for `$meta`.
+/// Same as `open`, with metadata for `$meta`. Records the plan in the operation.
 ///
 /// # Errors
 /// Errors of the planner.
@@ -120,6 +128,7 @@ pub fn open_with_metadata(
     snapshot: &Snapshot,
     hint: Option<Val<'_>>,
     wanted: MetaRequest,
+    op: Option<&Operation>,
 ) -> Result<(Box<dyn Stream>, Option<Plan>)> {
     check_text(stages)?;
     if let (None, Some(Role::Near(near))) = (collection, stages.first().map(|stage| stage.role())) {
@@ -132,13 +141,16 @@ pub fn open_with_metadata(
     let plain = !wanted.any() && !sort_provides_key(stages);
     let arranged = Arranged::new(stages, collection, snapshot, hint, plain)?;
     let Arranged { front, fused } = arranged;
-    let found = front.open(collection, snapshot);
+    if let Some(op) = op {
+        front.note_in(collection, hint.is_some(), op);
+    }
+    let found = front.open_stream(collection, snapshot);
     let rest = stages.get(front.stages..).unwrap_or(&[]);
     if let Some(fused) = fused {
         let behind = rest.get(fused.taken..).unwrap_or(&[]);
         let groups = match front.is_grouped {
-            true => fused.group.open_ordered(Box::new(found)),
-            false => fused.group.open(Box::new(found)),
+            true => fused.group.open_ordered(found),
+            false => fused.group.open(found),
         };
         return Ok((follow(behind, groups), Some(front.plan)));
     }
@@ -147,8 +159,9 @@ pub fn open_with_metadata(
         access: wanted.index_key.then(|| front.plan.access.clone()),
         record: wanted.record.then(|| collection.clone()),
         patterns: wanted.patterns.then(|| Staleness::new(collection, snapshot)),
+        near: None,
     };
-    let mut stream: Box<dyn Stream> = Box::new(found);
+    let mut stream = found;
     if !metadata.is_empty() {
         stream = Box::new(WithMeta::new(stream, metadata));
     }
@@ -186,6 +199,7 @@ impl Arranged {
                 reads: fused.group.reads(),
                 key_path: fused.group.key_path(),
                 is_limited: extent.limits,
+                firsts: fused.group.firsts(),
             }),
         };
         let front = planned_front(stages, collection, snapshot, hint, &everything()?, &needs)?;
@@ -225,7 +239,15 @@ pub fn rules_fired(
     if let Some(rule) = logical::counts_from_counters(&count) {
         fired.add(rule);
     } else {
-        let question = Question { collection, filter: &filter, sort: None, hint, snapshot };
+        let question = Question {
+            collection,
+            filter: &filter,
+            sort: None,
+            hint,
+            snapshot,
+            projection: None,
+            written: None,
+        };
         fired.add_all(logical::decide(&question, &Needs::Count, MinMax::default())?.fired);
     }
     Ok(fired)
@@ -275,6 +297,7 @@ pub(super) fn follow_rules(stages: &[Box<dyn Stage>]) -> Fired {
 
 /// Refuses a text search that is not first, and a sort by text score without one.
 fn check_text(stages: &[Box<dyn Stage>]) -> Result<()> {
+    let near = matches!(stages.first().map(|stage| stage.role()), Some(Role::Near(_)));
     let mut searched = false;
     for (at, stage) in stages.iter().enumerate() {
         match stage.role() {
@@ -287,7 +310,10 @@ fn check_text(stages: &[Box<dyn Stage>]) -> Result<()> {
                 }
                 searched = true;
             }
-            Role::Sort(sort) if sort.needs_score() && (!searched || at > 1) => {
+            Role::Sort(sort) if sort.needs_distance() && !near => {
+                return Err(planner::request::no_distance("geoNearDistance"));
+            }
+            Role::Sort(sort) if sort.needs_score() && !sort.needs_distance() && !searched => {
                 return Err(planner::request::no_score());
             }
             _ => {}
@@ -314,6 +340,8 @@ pub struct Front {
     pub limit: Option<u64>,
     /// The chosen plan.
     pub plan: Plan,
+    /// The column of the index of which one entry per value is read.
+    pub column: Option<usize>,
     /// Whether its entries are grouped for the group after it.
     pub is_grouped: bool,
     /// The number of stages that the find replaces.
@@ -322,20 +350,32 @@ pub struct Front {
     pub fired: Fired,
     /// The paths that the later stages read; `None` for all.
     pub needed: Option<Vec<String>>,
+    /// The fields that entries of an index provide in place of documents, as a projection.
+    pub transform: Option<DocBuf>,
 }
 
-/// Chooses the plan of a pipeline's leading stages when later stages need documents.
+/// Plans the leading part of a pipeline as it runs, for explain.
 ///
 /// # Errors
 /// Errors of the planner.
-pub fn front(
+pub(super) fn explained_front(
     stages: &[Box<dyn Stage>],
     collection: &Arc<Collection>,
     snapshot: &Snapshot,
     hint: Option<Val<'_>>,
-    everything: &Arc<Filter>,
 ) -> Result<Front> {
-    planned_front(stages, collection, snapshot, hint, everything, &Needs::Documents)
+    let plain = !sort_provides_key(stages);
+    Ok(Arranged::new(stages, collection, snapshot, hint, plain)?.front)
+}
+
+/// The projection on the fields that a group reads.
+fn transform(reads: &[FieldRead]) -> DocBuf {
+    DocBuf::build(|out| {
+        for read in reads.iter().filter(|read| read.path != "_id") {
+            out.i32(&read.path, 1);
+        }
+        out.i32("_id", i32::from(reads.iter().any(|read| read.path == "_id")));
+    })
 }
 
 fn planned_front(
@@ -358,9 +398,17 @@ fn planned_front(
             _ => {}
         }
     }
-    let question = Question { collection, filter: &filter, sort: sort.as_ref(), hint, snapshot };
+    let question = Question {
+        collection,
+        filter: &filter,
+        sort: sort.as_ref(),
+        hint,
+        snapshot,
+        projection: None,
+        written: None,
+    };
     let decision = logical::decide(&question, needs, MinMax::default())?;
-    let Decision { plan, is_grouped, mut fired, .. } = decision;
+    let Decision { plan, column, is_grouped, mut fired, .. } = decision;
     if let Some(rule) = rule {
         fired.add(rule);
     }
@@ -370,10 +418,63 @@ fn planned_front(
         }
         _ => None,
     };
-    Ok(Front { filter, sort, limit, plan, is_grouped, stages: extent.len(), fired, needed })
+    let transform = match needs {
+        Needs::Group(GroupNeeds { reads: Some(reads), .. }) if plan.is_covered() => {
+            Some(transform(reads))
+        }
+        _ => None,
+    };
+    Ok(Front {
+        filter,
+        sort,
+        limit,
+        plan,
+        column,
+        is_grouped,
+        stages: extent.len(),
+        fired,
+        needed,
+        transform,
+    })
+}
+
+/// The stream of the leading part of a pipeline.
+pub(super) enum Opened {
+    /// A find.
+    Find(Box<FindStream>),
+    /// One entry of an index for each group.
+    Distinct(Box<DistinctScan>),
 }
 
 impl Front {
+    /// Records the plan in an operation.
+    fn note_in(&self, collection: &Collection, is_hinted: bool, op: &Operation) {
+        let collation = self.filter.collation().map(|collation| &**collation);
+        let rest = Rest { sort: self.sort.as_ref(), projection: None, collation };
+        let scan = if self.column.is_some() { "DISTINCT_SCAN" } else { "IXSCAN" };
+        self.plan.note_query(collection, &self.filter, &rest, (scan, is_hinted), op);
+    }
+
+    /// Opens the leading find, or the scan that replaces it.
+    fn open_stream(&self, collection: &Arc<Collection>, snapshot: &Snapshot) -> Box<dyn Stream> {
+        match self.open_watched(collection, snapshot) {
+            Opened::Find(stream) => stream,
+            Opened::Distinct(stream) => stream,
+        }
+    }
+
+    /// The same as it is.
+    #[must_use]
+    pub(super) fn open_watched(&self, collection: &Arc<Collection>, snapshot: &Snapshot) -> Opened {
+        match (&self.plan.access, self.column) {
+            (Access::Index(candidate), Some(column)) => {
+                let scan = DistinctScan::of_groups(snapshot.clone(), candidate, column);
+                Opened::Distinct(Box::new(scan))
+            }
+            _ => Opened::Find(Box::new(self.open(collection, snapshot))),
+        }
+    }
+
     /// Opens the leading find.
     #[must_use]
     pub fn open(&self, collection: &Arc<Collection>, snapshot: &Snapshot) -> FindStream {

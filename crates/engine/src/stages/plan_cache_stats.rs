@@ -1,16 +1,24 @@
 //! `$planCacheStats`: lists the cached plans of a collection.
 
 use super::StageRow;
-use super::diagnostics::{Server, needs_collection};
+use super::diagnostics::{host, needs_collection};
 use super::privileges::{PipelinePrivileges, Privilege};
+use super::reported::Reported;
 use super::row::Runs;
+use crate::txn::Data;
 use ::access::Action;
 use value::{Code, DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$planCacheStats",
     help: "Lists the cached plans of a collection.",
-    runs: Runs::AtOnce(make),
+    runs: Runs::AtOnceOrCompiled(|server, value, name| {
+        make(server.data(), server.db(), value, needs_collection("$planCacheStats", name)?)
+    }),
+    parse: |value, context| {
+        check(value)?;
+        Reported::parse(&ROW, make, value, context)
+    },
     privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC
 };
@@ -19,22 +27,22 @@ fn privilege(client: &PipelinePrivileges<'_>, collection: Option<&str>, _: Val<'
     client.on_collection(collection, Action::PlanCacheRead)
 }
 
-fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
-    let name = needs_collection("$planCacheStats", name)?;
-    let empty =
-        matches!(value, Val::Document(doc) if doc.iter().all(|(name, _)| name == "allHosts"));
-    if !empty {
-        return Err(Error::failed_to_parse(
+fn check(value: Val<'_>) -> Result<()> {
+    match value {
+        Val::Document(doc) if doc.iter().all(|(name, _)| name == "allHosts") => Ok(()),
+        _ => Err(Error::failed_to_parse(
             "$planCacheStats value must be an object with nothing but allHosts",
-        ));
+        )),
     }
-    let collection = server.data().collection(server.db(), name);
-    let host = server.host();
-    let Some(collection) = collection else {
-        return Err(Error::new(
+}
+
+fn make(data: &Data, db: &str, value: Val<'_>, name: &str) -> Result<Vec<DocBuf>> {
+    check(value)?;
+    match data.collection(db, name) {
+        Some(collection) => Ok(collection.counters.plans.list(&host(data))),
+        None => Err(Error::new(
             Code(50933),
-            format!("$planCacheStats failed: collection {}.{name} not found", server.db()),
-        ));
-    };
-    Ok(collection.counters.plans.list(&host))
+            format!("$planCacheStats failed: collection {db}.{name} not found"),
+        )),
+    }
 }

@@ -110,12 +110,22 @@ impl PipelinePrivileges<'_> {
         self.privileges.on_cluster().contains(Actions::of(&[action]))
     }
 
-    /// Whether the `pipeline` of a stage is allowed, if it has one.
-    pub(super) fn inner_allowed(&self, spec: RawDoc<'_>, depth: usize) -> bool {
-        match spec.get("pipeline") {
-            Some(Val::Array(stages)) => self.stages_allowed(stages, depth + 1),
-            _ => true,
-        }
+    /// Whether the `pipeline` of a stage over a collection is allowed, if it has one. A stage that
+    /// reports on the collection needs its own privilege beside that of reading.
+    pub(super) fn inner_allowed(
+        &self,
+        collection: Option<&str>,
+        spec: RawDoc<'_>,
+        depth: usize,
+    ) -> bool {
+        let Some(Val::Array(stages)) = spec.get("pipeline") else { return true };
+        let first = stages.first().and_then(|(_, stage)| stage.as_doc()?.first());
+        let source =
+            first.is_none_or(|(name, value)| match super::find(name).map(|row| row.privilege) {
+                Some(Privilege::Source(allows)) => allows(self, collection, value.get()),
+                _ => true,
+            });
+        source && self.stages_allowed(stages, depth + 1)
     }
 
     /// Whether the client may read the collection of a `$lookup` or `$graphLookup`, and run its
@@ -131,7 +141,8 @@ impl PipelinePrivileges<'_> {
             // A pipeline that begins with `$documents` reads no collection.
             _ => true,
         };
-        from && self.inner_allowed(doc, depth)
+        let collection = doc.get("from").and_then(Val::as_str);
+        from && self.inner_allowed(collection, doc, depth)
     }
 
     /// Whether actions are allowed on the collection that `$out` or `$merge` writes to.

@@ -78,6 +78,9 @@ pub(crate) enum Runs {
     /// It makes its documents when the command begins, from the state of the server. It gets its
     /// argument and the command's collection.
     AtOnce(Diagnose),
+    /// As `AtOnce` when the command begins with it; inside of views and nested pipelines it is
+    /// compiled.
+    AtOnceOrCompiled(Diagnose),
     /// It is part of a change stream, which the command opens.
     InChangeStream,
 }
@@ -109,13 +112,13 @@ impl StageRow {
 
     /// Whether the stage can be compiled.
     pub(crate) fn is_compiled(&self) -> bool {
-        matches!(self.runs, Runs::Compiled)
+        matches!(self.runs, Runs::Compiled | Runs::AtOnceOrCompiled(_))
     }
 
     /// The function that makes the documents of a diagnostic stage.
     pub(crate) fn diagnose(&self) -> Option<Diagnose> {
         match self.runs {
-            Runs::AtOnce(make) => Some(make),
+            Runs::AtOnce(make) | Runs::AtOnceOrCompiled(make) => Some(make),
             Runs::Compiled | Runs::InChangeStream => None,
         }
     }

@@ -68,7 +68,9 @@ pub(crate) fn open_sorted(
     let meta =
         Metadata { sort: Some(spec.clone()).filter(|sort| sort.shows_key), ..Metadata::default() };
     let sorter = Some(Sorter::new(spec, limit));
-    let sorted = Box::new(Sorted { input, sorter, docs: None, totals: SortTotals::default() });
+    let keeps = input.has_meta();
+    let totals = SortTotals::default();
+    let sorted = Box::new(Sorted { input, sorter, docs: None, totals, keeps, meta: None });
     if meta.is_empty() { sorted } else { Box::new(WithMeta::new(sorted, meta)) }
 }
 
@@ -77,20 +79,73 @@ struct Sorted {
     sorter: Option<Sorter>,
     docs: Option<sort::Sorted>,
     totals: SortTotals,
+    /// Whether documents have metadata: then each is sorted with them as its last field.
+    keeps: bool,
+    /// The metadata of the last document.
+    meta: Option<DocBuf>,
 }
+
+impl Sorted {
+    /// Sorts documents together with their metadata.
+    fn read_with_meta(&mut self, sorter: &mut Sorter, op: &Operation) -> Result<()> {
+        while let Some(doc) = self.input.next(op)? {
+            let meta = self.input.meta().unwrap_or_default();
+            let number = |name: &str| meta.as_doc().get(name).and_then(Val::as_f64);
+            let score = number("textScore").or_else(|| number("geoNearDistance")).unwrap_or(0.0);
+            let whole = DocBuf::build(|out| {
+                out.extend(doc.raw());
+                out.append(META_FIELD, Val::Document(meta.as_doc()));
+            });
+            sorter.push_scored(whole.as_doc(), score, op)?;
+        }
+        Ok(())
+    }
+
+    /// Separates a document from its metadata.
+    fn without_meta(&mut self, whole: Vec<u8>) -> Doc {
+        let whole = RawDoc::new(&whole);
+        let own = whole.count().saturating_sub(1);
+        self.meta = whole.iter().nth(own).and_then(|(_, meta)| meta.as_doc()).map(DocBuf::from);
+        let doc = DocBuf::build(|out| {
+            for (name, value) in whole.iter().take(own) {
+                out.raw(name, value);
+            }
+        });
+        Doc::Made(doc.into_bytes())
+    }
+}
+
+/// The name of the last field of documents that are sorted with their metadata.
+const META_FIELD: &str = "$meta";
 
 impl Stream for Sorted {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         if let Some(mut sorter) = self.sorter.take() {
-            self.input.for_each(op, &mut |doc| sorter.push(doc, op))?;
+            if self.keeps {
+                self.read_with_meta(&mut sorter, op)?;
+            } else {
+                self.input.for_each(op, &mut |doc| sorter.push(doc, op))?;
+            }
             self.totals = sorter.totals();
             self.docs = Some(sorter.finish(op)?);
         }
         op.check()?;
-        match &mut self.docs {
-            None => Ok(None),
-            Some(docs) => Ok(docs.next()?.map(Doc::Made)),
-        }
+        let next = match &mut self.docs {
+            None => None,
+            Some(docs) => docs.next()?,
+        };
+        Ok(match next {
+            Some(whole) if self.keeps => Some(self.without_meta(whole)),
+            next => next.map(Doc::Made),
+        })
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.meta.clone()
+    }
+
+    fn has_meta(&self) -> bool {
+        self.keeps
     }
 
     fn is_done(&self) -> bool {

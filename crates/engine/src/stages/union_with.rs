@@ -25,7 +25,7 @@ fn privilege(client: &PipelinePrivileges<'_>, spec: Val<'_>, depth: usize) -> bo
         Val::String(name) => read(name),
         Val::Document(doc) => {
             let other = doc.get("coll").and_then(Val::as_str);
-            other.is_none_or(read) && client.inner_allowed(doc, depth)
+            other.is_none_or(read) && client.inner_allowed(other, doc, depth)
         }
         _ => true,
     }
@@ -163,6 +163,7 @@ impl Stream for Union {
         }
         if !std::mem::replace(&mut self.begun, true) {
             let Other { nested, compiled } = &*self.other;
+            nested.check_metadata()?;
             if op.is_explained() {
                 let (second, watched) = nested.watch(&compiled.joined)?;
                 (self.second, self.watched) = (Some(second), Some(watched));

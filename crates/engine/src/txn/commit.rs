@@ -21,8 +21,8 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use store::{Batch, Direction, Seqno, Space};
-use value::{Error, Result};
+use store::{Admission, Batch, Direction, Seqno, Space, StoreError};
+use value::{DocBuf, Error, Result};
 
 /// Why a commit did not happen.
 pub(crate) enum CommitError {
@@ -64,7 +64,13 @@ const RECENT_MAX: usize = 1 << 18;
 /// The number while transactions of sessions are open, which cannot run again on their own.
 const RECENT_MAX_OPEN: usize = 1 << 22;
 
-/// How long a statement waits for an open transaction before it checks whether to stop.
+/// The number of emptied databases that are remembered.
+const EMPTIED_MAX: usize = 10_000;
+
+/// What a change of the catalog takes in memory, about.
+const CATALOG_CHANGE_BYTES: usize = 4 << 10;
+
+/// How long a statement waits for an open transaction or the commit lock before it checks whether to stop.
 pub(super) const WAIT_STEP: Duration = Duration::from_millis(20);
 
 impl CommitState {
@@ -136,9 +142,58 @@ impl Data {
         self.begin()
     }
 
+    /// Takes the commit lock, for a commit. A statement may run inside it, and `fsync` may keep
+    /// commits out, so this can take long.
+    ///
+    /// # Errors
+    /// If the operation of this thread must stop.
+    pub(crate) fn lock(&self) -> Result<MutexGuard<'_, CommitState>> {
+        loop {
+            if let Some(state) = self.commit.try_lock_for(WAIT_STEP) {
+                if !self.fsync_lock.is_held() {
+                    return Ok(state);
+                }
+                drop(state);
+                self.wait_for_fsync_lock()?;
+            }
+            interrupt::look()?;
+        }
+    }
+
+    /// Waits until the store has memory for a commit of so many bytes. Call it before taking the
+    /// commit lock, and keep the result until the commit is written.
+    ///
+    /// # Errors
+    /// If the operation of this thread must stop.
+    pub(crate) fn admit(&self, bytes: usize) -> Result<Admission<'_>> {
+        let admission = self.store.admit(bytes, &goes_on);
+        if admission.is_none() {
+            interrupt::look()?;
+        }
+        Ok(admission.unwrap_or_default())
+    }
+
+    /// Writes a batch to the store. Waits for memory, if it was not admitted, and for the end of
+    /// `fsync` with lock.
+    ///
+    /// # Errors
+    /// If the operation of this thread must stop, and those of the store. Nothing is written then.
+    pub(crate) fn write(&self, batch: &Batch) -> Result<Seqno> {
+        self.store.write_while(batch, &goes_on).map_err(stopped_or_failed)
+    }
+
+    /// Frees the space of deleted and replaced entries of a space; returns the bytes.
+    ///
+    /// # Errors
+    /// As for [`Data::write`].
+    pub(crate) fn compact(&self, space: Space) -> Result<u64> {
+        self.store.compact(space, &goes_on).map_err(stopped_or_failed)
+    }
+
     /// Waits until no open transaction has written the key.
     pub(crate) fn wait_for_end(&self, key: u64, check: &dyn Fn() -> Result<()>) -> Result<()> {
-        let mut state = self.commit.lock();
+        let _waiting = interrupt::waiting();
+        let mut state = self.lock()?;
         while state.intents.holds(key) {
             self.ended.wait_for(&mut state, WAIT_STEP);
             check()?;
@@ -163,24 +218,70 @@ impl Data {
         change: impl FnOnce(&mut Catalog, &mut Batch) -> Result<T>,
     ) -> Result<T> {
         self.check_writable()?;
-        let lock = self.commit.lock();
+        let admission = self.admit(CATALOG_CHANGE_BYTES)?;
+        let lock = self.lock()?;
         let mut catalog = Catalog::clone(&self.catalog.load());
         let mut batch = Batch::new();
         let outcome = change(&mut catalog, &mut batch)?;
-        if batch.is_empty() && !matches!(cause, Cause::Modify { .. }) {
+        let logged_alone = match cause {
+            Cause::Plain => false,
+            Cause::Modify { .. } => true,
+            Cause::DropDatabase(db) => self.emptied.lock().remove(db),
+        };
+        if batch.is_empty() && !logged_alone {
             return Ok(outcome);
         }
         let mut notes = Notes::default();
         note_catalog(&mut notes, &self.catalog.load(), &catalog, cause);
+        if !matches!(cause, Cause::DropDatabase(_)) {
+            self.note_emptied(&catalog);
+        }
         let records = notes.finish(&mut batch);
         let changes = self.changes.stamp(&self.clock, &mut batch, records);
-        let seqno = self.store.write(&batch).map_err(store_failed)?;
+        let seqno = self.write(&batch)?;
         self.past.note(&self.catalog.load(), &catalog, self.clock.now(), seqno);
         self.catalog.store(Arc::new(catalog));
         self.changes.publish(changes, seqno);
-        drop(lock);
+        drop((lock, admission));
+        self.store.pace(&goes_on);
         self.store.sync(seqno).map_err(store_failed)?;
         Ok(outcome)
+    }
+
+    /// Adds an entry without a change to the change log. It is on disk when this returns.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(crate) fn append_note(&self, content: &DocBuf) -> Result<()> {
+        self.check_writable()?;
+        let admission = self.admit(content.bytes().len())?;
+        let lock = self.lock()?;
+        let mut batch = Batch::new();
+        let mut notes = Notes::default();
+        notes.note(content);
+        let records = notes.finish(&mut batch);
+        let changes = self.changes.stamp(&self.clock, &mut batch, records);
+        let seqno = self.store.write(&batch).map_err(store_failed)?;
+        self.changes.publish(changes, seqno);
+        drop((lock, admission));
+        self.store.sync(seqno).map_err(store_failed)
+    }
+
+    /// Remembers the databases whose last collection a catalog change removes. Runs inside the
+    /// commit lock.
+    fn note_emptied(&self, new: &Catalog) {
+        let old = self.catalog.load();
+        if old.databases.len() <= new.databases.len() {
+            return;
+        }
+        let gone = old.databases.keys().filter(|db| !new.databases.contains_key(*db));
+        let mut emptied = self.emptied.lock();
+        for db in gone {
+            if emptied.len() >= EMPTIED_MAX {
+                emptied.pop_first();
+            }
+            emptied.insert(db.clone());
+        }
     }
 
     /// Commits atomically. The writes are visible at once, but not yet durable: see `Store::sync`.
@@ -208,11 +309,15 @@ impl Data {
         let mut batch = snapshot.take_writes();
         let records = notes.finish(&mut batch);
         let had_lock = lock.is_some();
-        // Outside the lock, too: the store may have to wait for its disk.
-        if !had_lock && !self.store.admit(&goes_on) {
-            interrupt::look().map_err(CommitError::Failed)?;
-        }
-        let mut state = lock.unwrap_or_else(|| self.commit.lock());
+        // Before the lock: the store may have to wait for its disk.
+        let admission = match had_lock {
+            true => Admission::default(),
+            false => self.admit(batch.bytes()).map_err(CommitError::Failed)?,
+        };
+        let mut state = match lock {
+            Some(state) => state,
+            None => self.lock().map_err(CommitError::Failed)?,
+        };
         if let Some(key) = state.intents.foreign(owner, &guards) {
             return Err(CommitError::Claimed(key));
         }
@@ -257,18 +362,13 @@ impl Data {
         for gain in &gains {
             raise_top(self, gain).map_err(CommitError::Failed)?;
         }
-        let mut creations = Notes::default();
-        if let Some(catalog) = &catalog {
-            note_catalog(&mut creations, &self.catalog.load(), catalog, Cause::Plain);
-        }
-        let creations = creations.finish(&mut batch);
-        let creations = self.changes.stamp(&self.clock, &mut batch, creations);
         let changes = self.changes.stamp(&self.clock, &mut batch, records);
-        let seqno = self.store.write(&batch).map_err(|e| CommitError::Failed(store_failed(e)))?;
+        let seqno = self.write(&batch).map_err(CommitError::Failed)?;
         let mut capped = false;
         for gain in &gains {
             gain.collection.counters.documents.fetch_add(gain.documents, Ordering::Relaxed);
             gain.collection.counters.bytes.fetch_add(gain.bytes, Ordering::Relaxed);
+            gain.collection.counters.written_at.store(seqno, Ordering::Relaxed);
             capped |= gain.collection.capped().is_some();
             if gain.collection.holds_users_or_roles() {
                 self.directory_generation.fetch_add(1, Ordering::Release);
@@ -279,9 +379,8 @@ impl Data {
             self.catalog.store(catalog);
         }
         state.record(seqno, &guards);
-        self.changes.publish(creations, seqno);
         self.changes.publish(changes, seqno);
-        drop(state);
+        drop((state, admission));
         // Outside the lock: only this thread waits if the store is behind with its work.
         self.store.pace(&goes_on);
         if work.writes() > 0 {
@@ -319,6 +418,15 @@ fn goes_on() -> bool {
     interrupt::current().is_none_or(|watch| watch.look().is_ok())
 }
 
+/// The error of an operation that ended while it waited for the store is the reason of its end.
+fn stopped_or_failed(error: StoreError) -> Error {
+    let reason = match error {
+        StoreError::Interrupted => interrupt::look().err(),
+        _ => None,
+    };
+    reason.unwrap_or_else(|| store_failed(error))
+}
+
 /// Records the highest inserted key before it becomes visible. Runs inside the commit lock, so that
 /// the first read of the highest stored key misses no commit.
 fn raise_top(data: &Data, gain: &Gain) -> Result<()> {
@@ -342,6 +450,8 @@ fn raise_top(data: &Data, gain: &Gain) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::{Engine, Options};
+    use value::{DocBuf, RawDoc, Val, ejson};
 
     #[test]
     fn what_is_forgotten_conflicts_with_whoever_began_before() {
@@ -365,5 +475,66 @@ mod tests {
         }
         let newest = RECENT_MAX as u64 + 10;
         assert!(state.conflicts(newest - 1, &[7]) && !state.conflicts(newest, &[7]));
+    }
+
+    /// The operation that runs with a comment, if there is one.
+    fn running(engine: &Engine, comment: &str) -> Option<i64> {
+        let command = ejson::parse_doc("{currentOp: 1}").expect("a command");
+        let reply = engine.run_command("admin", command.as_doc()).expect("works");
+        let list = reply.as_doc().get("inprog").and_then(Val::as_array).expect("a list");
+        let found = list.iter().filter_map(|(_, one)| one.as_doc()).find(|one| {
+            let command = one.get("command").and_then(Val::as_doc);
+            command.and_then(|command| command.get("comment")) == Some(Val::String(comment))
+        })?;
+        found.get("opid").and_then(Val::as_i64_exact)
+    }
+
+    #[test]
+    fn a_wait_for_the_commit_lock_ends_with_the_operation() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("t", command.as_doc()).map_err(|error| error.code().0)
+        };
+        run("{insert: 'c', documents: [{_id: 1}]}").expect("works");
+        let lock = engine.inner().data.commit.lock();
+        for text in [
+            "{create: 'other'",
+            "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a_1'}]",
+            "{drop: 'c'",
+            "{insert: 'c', documents: [{_id: 2}]",
+            "{update: 'c', updates: [{q: {_id: 1}, u: {$set: {a: 1}}}]",
+            "{findAndModify: 'c', query: {_id: 1}, remove: true",
+        ] {
+            let failed = |reply: Result<DocBuf, i32>| match reply {
+                Err(code) => code,
+                // A write reports it with its statement.
+                Ok(reply) => {
+                    let errors = reply.as_doc().get("writeErrors").and_then(Val::as_array);
+                    let first = errors.and_then(RawDoc::first).and_then(|(_, one)| one.as_doc());
+                    let code = first.and_then(|one| one.get("code")).and_then(Val::as_i64_exact);
+                    code.unwrap_or(0) as i32
+                }
+            };
+            assert_eq!(failed(run(&format!("{text}, maxTimeMS: 10}}"))), 50, "{text}");
+            std::thread::scope(|scope| {
+                let command = format!("{text}, comment: 'waits'}}");
+                let waiting = scope.spawn(move || failed(run(&command)));
+                let operation = loop {
+                    if let Some(operation) = running(&engine, "waits") {
+                        break operation;
+                    }
+                    assert!(!waiting.is_finished(), "{text}: it did not wait");
+                    std::thread::yield_now();
+                };
+                let kill = ejson::parse_doc(&format!("{{killOp: 1, op: {operation}}}"));
+                let kill = kill.expect("a command");
+                engine.run_command("admin", kill.as_doc()).expect("kills");
+                assert_eq!(waiting.join().expect("no panic"), 11601, "{text}");
+            });
+        }
+        drop(lock);
+        assert_eq!(run("{listIndexes: 'c'}").map(|_| ()), Ok(()));
+        assert_eq!(run("{listIndexes: 'other'}").map(|_| ()), Err(26), "nothing was created");
     }
 }

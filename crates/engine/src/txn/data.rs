@@ -2,6 +2,7 @@
 //!
 //! Background threads hold it by its own `Arc`, independent of the parts that serve clients.
 
+use super::fsync_lock::FsyncLock;
 use super::{CommitState, Past};
 use crate::bell::Bell;
 use crate::catalog::{Catalog, Collection, Ids, persist};
@@ -26,6 +27,8 @@ use value::{Code, DocBuf, Error, RawDoc, Result};
 pub struct Data {
     /// How the engine was opened.
     pub options: Options,
+    /// When the engine was opened, in milliseconds since 1970.
+    pub opened_ms: i64,
     /// The store.
     pub store: Box<dyn Store>,
     /// The newest catalog.
@@ -34,6 +37,11 @@ pub struct Data {
     pub(crate) commit: Mutex<CommitState>,
     /// Signalled when the transaction of a session ends; used with `commit`.
     pub(crate) ended: Condvar,
+    /// The lock of `fsync`.
+    pub(crate) fsync_lock: FsyncLock,
+    /// Databases without collections that had some in this process. Dropping one of them is an
+    /// event, as in MongoDB.
+    pub(crate) emptied: Mutex<BTreeSet<Box<str>>>,
     /// The past states that can be read.
     pub(crate) past: Past,
     /// The identifiers of collections, indexes and patterns.
@@ -97,10 +105,13 @@ impl Data {
         drop(snapshot);
         let data = Data {
             options,
+            opened_ms: crate::clock::now_ms(),
             store,
             catalog: ArcSwap::from_pointee(loaded.catalog),
             commit: Mutex::new(CommitState::new(floor)),
             ended: Condvar::new(),
+            fsync_lock: FsyncLock::default(),
+            emptied: Mutex::default(),
             past: Past::new(clock.now(), seqno),
             ids: Ids::from(loaded.next_id),
             clock,

@@ -9,6 +9,7 @@
 
 mod commit;
 mod data;
+mod fsync_lock;
 mod intents;
 mod open;
 mod past;

@@ -5,10 +5,11 @@ use super::Data;
 use super::commit::{CommitError, Open, WAIT_STEP};
 use super::{Effect, Transaction};
 use crate::catalog::{Catalog, Collection, persist};
-use crate::store_failed;
+use crate::changes::{Cause, note_catalog};
 use patterns::shape::Reader;
-use std::sync::Arc;
+use query::interrupt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use store::{Batch, Seqno, Snapshot, Space};
 use value::{Code, Error, Result};
 
@@ -22,13 +23,15 @@ pub struct View {
     /// Who reads; `None` if the catalog has no collection whose form depends on it, or for readers
     /// of the canonical form.
     pub reader: Option<Arc<Reader>>,
+    /// The data itself, for stages that report on collections; `None` where there are none.
+    pub(crate) data: Option<Weak<Data>>,
 }
 
 impl View {
     /// A view for readers of the canonical form.
     #[must_use]
     pub fn new(catalog: Arc<Catalog>, snapshot: Snapshot) -> View {
-        View { catalog, snapshot, reader: None }
+        View { catalog, snapshot, reader: None, data: None }
     }
 
     /// A collection of the catalog as the reader sees it; `None` if that is the canonical form.
@@ -119,7 +122,7 @@ impl Data {
         if new.is_empty() {
             return Ok(());
         }
-        let mut state = self.commit.lock();
+        let mut state = self.lock()?;
         let taken = state.intents.foreign(Some(owner), new).is_some();
         if taken || state.conflicts(txn.snapshot.seqno(), new) {
             self.write_conflicts.fetch_add(1, Ordering::Relaxed);
@@ -163,7 +166,7 @@ impl Data {
             own
         });
         if !batch.is_empty() {
-            self.store.write(&batch).map_err(store_failed)?;
+            self.write(&batch)?;
         }
         Ok(())
     }
@@ -178,7 +181,7 @@ impl Data {
         check: &dyn Fn() -> Result<()>,
         concerned: impl Fn(&Collection) -> bool,
     ) -> Result<()> {
-        let mut state = self.commit.lock();
+        let mut state = self.lock()?;
         while state.open.values().any(|open| open.collections.iter().any(|c| concerned(c))) {
             self.ended.wait_for(&mut state, WAIT_STEP);
             check()?;
@@ -221,10 +224,15 @@ impl Data {
         if effects.is_empty() {
             return self.commit(txn, None);
         }
-        let lock = self.commit.lock();
+        let bytes = txn.snapshot.written_bytes();
+        let _admission = self.admit(bytes).map_err(CommitError::Failed)?;
+        let lock = self.lock().map_err(CommitError::Failed)?;
         // A pattern accepted the write when the statement ran, so a refusal now is a conflict with
         // another transaction.
         let again = self.again(txn, |again| replay(again, &effects)).map_err(|error| {
+            if interrupt::ends_operation(&error) {
+                return CommitError::Failed(error);
+            }
             tracing::debug!(
                 code = error.code().0,
                 "cannot reapply a transaction to the newest state"
@@ -248,9 +256,11 @@ impl Data {
             }
             catalog.set(collection.clone());
         }
+        let mut notes = notes.again();
+        note_catalog(&mut notes, &self.catalog.load(), &catalog, Cause::Plain);
         let mut again = Transaction::new(Arc::new(catalog), self.store.snapshot());
         again.locked = true;
-        again.notes = notes.again();
+        again.notes = notes;
         // Documents and index entries are written again by `replay`; other writes are copied.
         for operation in snapshot.take_writes().operations() {
             let (space, key) = (operation.space, operation.key.clone());
@@ -298,6 +308,7 @@ impl Transaction {
                 None => self.delete(space, key),
             }
         }
+        note_catalog(&mut self.notes, &self.catalog, &catalog, Cause::Plain);
         self.catalog = Arc::new(catalog);
         self.created.retain(|made| made.id != collection.id);
         self.created.push(collection);

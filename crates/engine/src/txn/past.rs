@@ -188,7 +188,7 @@ impl Data {
     pub(crate) fn moment(&self, at: Option<u64>) -> Result<(View, u64)> {
         // Inside the lock, so that nothing is committed in between. A client that knows the time of
         // a commit in progress waits for it.
-        let lock = self.commit.lock();
+        let lock = self.lock()?;
         let (newest, now, last) = (self.newest(), self.clock.now(), self.changes.newest().0);
         drop(lock);
         let Some(at) = at.filter(|at| *at < last) else { return Ok((newest, at.unwrap_or(now))) };

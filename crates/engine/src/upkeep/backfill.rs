@@ -14,6 +14,7 @@ use crate::job::Job;
 use crate::layout;
 use crate::records::write;
 use crate::txn::Transaction;
+use ::patterns::blame::on_document;
 use ::patterns::pattern::Progress;
 use ::patterns::{Documents, Pattern, Phase, clearing};
 use parking_lot::Mutex;
@@ -72,8 +73,16 @@ fn run(upkeep: &Arc<Maintenance>, db: &str, id: u32) {
     if let Err(error) = outcome
         && error.code() != Code::SHUTDOWN_IN_PROGRESS
     {
-        tracing::warn!(code = error.code().0, db, "building or clearing a pattern failed");
         let known = upkeep.data.catalog.load().patterns(db).iter().find(|p| p.id == id).cloned();
+        // Messages may contain values of documents: listPatterns shows them.
+        tracing::warn!(
+            code = error.code().0,
+            error = %error.code().name(),
+            db,
+            collection = known.as_ref().map(|pattern| &*pattern.collection),
+            pattern = known.as_ref().map(|pattern| &*pattern.name),
+            "building or clearing a pattern failed; its document and field are in listPatterns"
+        );
         let has_layout = known.as_ref().is_some_and(|pattern| pattern.layout().is_some());
         let noted = match known.map(|pattern| pattern.phase) {
             // Documents may still be stored in its form. The next start of the process continues.
@@ -162,6 +171,18 @@ fn build(upkeep: &Arc<Maintenance>, db: &str, id: u32) -> Result<()> {
     };
     upkeep.data.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
     outcome
+}
+
+/// The error for a pattern whose build fails.
+#[must_use]
+pub fn cannot_be_built(pattern: &Pattern, why: &str) -> Error {
+    Error::new(
+        Code::OPERATION_FAILED,
+        format!(
+            "the pattern '{}' of '{}' cannot be built: {why}",
+            pattern.name, pattern.collection
+        ),
+    )
 }
 
 /// Returns the description of a build in `currentOp`.
@@ -465,10 +486,7 @@ fn derive(
     doc: &[u8],
 ) -> Result<()> {
     let doc = RawDoc::new(doc);
-    let named = |error: Error| {
-        let id = doc.get("_id").unwrap_or(Val::Null);
-        error.context(format!("document with _id {id:?}: "))
-    };
+    let named = |error: Error| on_document(doc, error);
     if pattern.layout().is_some() {
         let collection = txn.catalog.get(db, &pattern.target).cloned();
         let Some(collection) = collection else { return Ok(()) };

@@ -72,6 +72,47 @@ pub fn create(
     declarations: &[RawDoc<'_>],
     occasion: Occasion,
 ) -> Result<Outcome> {
+    let patterns = parse_all(data, db, collection, declarations)?;
+    prepare(data, op, db, collection, &patterns, occasion)?;
+    let (done, gone) = data.change_catalog(|catalog, batch| {
+        let before = count(catalog, db, collection);
+        let (mut new, mut gone) = (Vec::new(), Vec::new());
+        for mut pattern in patterns {
+            match find(catalog, db, collection, &pattern.name) {
+                // What could not be built is replaced.
+                Ok(failed) if is_replaceable(&failed) => {
+                    modify::clear_rest(data, catalog, batch, db, &failed, &pattern)?;
+                    remove(catalog, batch, db, std::slice::from_ref(&failed))?;
+                    gone.push(failed);
+                }
+                Ok(known) => {
+                    same_declaration(&known, &pattern)?;
+                    continue;
+                }
+                Err(_) => {}
+            }
+            if catalog.patterns(db).len() >= PATTERNS_MAX {
+                return Err(Error::bad_value(format!(
+                    "a database cannot have more than {PATTERNS_MAX} patterns"
+                )));
+            }
+            pattern.id = data.ids.fresh(batch);
+            new.push(pattern.id);
+            put(catalog, batch, db, pattern)?;
+        }
+        Ok((Outcome { before, after: count(catalog, db, collection), new }, gone))
+    })?;
+    discard(data, &gone);
+    Ok(done)
+}
+
+/// Reads declarations. A strategy that the database chooses is chosen.
+fn parse_all(
+    data: &Data,
+    db: &str,
+    collection: &str,
+    declarations: &[RawDoc<'_>],
+) -> Result<Vec<Pattern>> {
     let mut patterns = Vec::new();
     for doc in declarations {
         let pattern = declaration::parse(collection, *doc)?;
@@ -84,26 +125,45 @@ pub fn create(
         }
         patterns.push(pattern);
     }
-    prepare(data, op, db, collection, &patterns, occasion)?;
-    data.change_catalog(|catalog, batch| {
-        let before = count(catalog, db, collection);
-        let mut new = Vec::new();
-        for mut pattern in patterns {
-            if let Ok(known) = find(catalog, db, collection, &pattern.name) {
-                same_declaration(&known, &pattern)?;
-                continue;
+    Ok(patterns)
+}
+
+/// Checks declarations as `create` does, and changes nothing.
+///
+/// # Errors
+/// As `create`.
+pub fn check(
+    data: &Data,
+    db: &str,
+    collection: &str,
+    declarations: &[RawDoc<'_>],
+) -> Result<Vec<Pattern>> {
+    let patterns = parse_all(data, db, collection, declarations)?;
+    check_together(data, db, &patterns.iter().collect::<Vec<_>>())?;
+    let catalog = data.catalog.load();
+    for pattern in &patterns {
+        for name in
+            [Some(&*pattern.target), Some(collection), pattern.source()].into_iter().flatten()
+        {
+            if let Some(found) = catalog.get(db, name) {
+                check_collection(found)?;
             }
-            if catalog.patterns(db).len() >= PATTERNS_MAX {
-                return Err(Error::bad_value(format!(
-                    "a database cannot have more than {PATTERNS_MAX} patterns"
-                )));
-            }
-            pattern.id = data.ids.fresh(batch);
-            new.push(pattern.id);
-            put(catalog, batch, db, pattern)?;
         }
-        Ok(Outcome { before, after: count(catalog, db, collection), new })
-    })
+        check_unique_field(data, db, pattern)?;
+        check_empty(data, db, pattern)?;
+        if let Ok(known) = find(&catalog, db, collection, &pattern.name)
+            && !is_replaceable(&known)
+        {
+            same_declaration(&known, pattern)?;
+        }
+    }
+    Ok(patterns)
+}
+
+/// Whether a declaration of the same name replaces a pattern: its build failed.
+fn is_replaceable(known: &Pattern) -> bool {
+    // Documents may be stored in the form of a layout: it has to be dropped.
+    known.phase == Phase::Failed && known.layout().is_none()
 }
 
 /// Chooses the strategy of a reference declared with `strategy: "auto"` from the existing data. If
@@ -269,16 +329,23 @@ fn check_unique_field(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
     let source = data.collection(db, name);
     let unique = source.is_some_and(|source| {
         source.indexes.iter().any(|index| {
-            let [field] = index.fields.as_slice() else { return false };
             let plain = index.partial.is_none() && index.collation.is_none();
-            index.unique && plain && field.path.text() == matched
+            let mut paths: Vec<&str> = index.fields.iter().map(|f| f.path.text()).collect();
+            paths.sort_unstable();
+            let mut both: Vec<&str> = field.within.into_iter().chain([matched]).collect();
+            both.sort_unstable();
+            index.unique && plain && (paths == [matched] || paths == both)
         })
     });
     if matched == "_id" || unique {
         return Ok(());
     }
+    let both = match field.within {
+        None => String::new(),
+        Some(within) => format!(", alone or together with '{within}'"),
+    };
     Err(Error::bad_value(format!(
-        "pattern '{}': '{option}' is '{matched}', which has no unique index in '{name}'",
+        "pattern '{}': '{option}' is '{matched}', which has no unique index in '{name}'{both}",
         pattern.name
     )))
 }

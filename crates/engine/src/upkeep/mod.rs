@@ -8,6 +8,7 @@
 //!
 //! - `transaction_documents`: access of patterns to the documents of a transaction.
 //! - `declare`, `modify`: declarations in the catalog.
+//! - `preview`: what a declaration does to existing documents.
 //! - `backfill`: derives the values of existing documents, and clears those of a dropped pattern.
 //! - `catch_up`: writes the targets that are updated after the commit of their source.
 //! - `expiry`: removes sources that have left a pattern's time window.
@@ -25,6 +26,7 @@ pub mod declare;
 mod expiry;
 pub mod modify;
 mod pointer_writes;
+pub mod preview;
 pub mod reading;
 mod replay;
 pub mod rewriting;

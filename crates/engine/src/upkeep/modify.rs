@@ -223,7 +223,10 @@ pub(super) fn give_up(data: &Data, db: &str, id: u32, why: &str) -> Result<()> {
 }
 
 /// Starts clearing the values that only the old version maintains.
-fn clear_rest(
+///
+/// # Errors
+/// When the catalog cannot be written.
+pub(super) fn clear_rest(
     data: &Data,
     catalog: &mut Catalog,
     batch: &mut Batch,

@@ -11,7 +11,7 @@ use crate::records::write;
 use crate::store_failed;
 use crate::txn::View as Scope;
 use ::patterns::Pattern;
-use ::patterns::answers::{AnswerSnapshot, Question, written};
+use ::patterns::answers::{AnswerSnapshot, Asked, GroupQuery, Question, UnwindQuery, written};
 use ::patterns::stats::Stats;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -25,12 +25,30 @@ pub struct Used {
     from: &'static str,
 }
 
+impl Used {
+    /// The name of the pattern.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.pattern.name
+    }
+
+    /// The collection whose documents it maintains.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.pattern.target
+    }
+}
+
 /// The rewrites of one query.
 pub struct Rewrites<'q> {
     scope: &'q Scope,
     db: &'q str,
     /// The rewrites that were applied.
     pub used: Vec<Used>,
+    /// Why patterns must not answer, for explain: the query has a hint, for example.
+    barred: Option<&'static str>,
+    /// The patterns that could not answer, and why; collected for explain only.
+    declined: Option<Vec<(Arc<Pattern>, String)>>,
 }
 
 /// A rewritten pipeline.
@@ -48,7 +66,14 @@ impl<'q> Rewrites<'q> {
     /// Creates the rewrites of a query at its snapshot.
     #[must_use]
     pub fn new(scope: &'q Scope, db: &'q str) -> Rewrites<'q> {
-        Rewrites { scope, db, used: Vec::new() }
+        Rewrites { scope, db, used: Vec::new(), barred: None, declined: None }
+    }
+
+    /// The rewrites of a query that is explained: patterns that do not answer are remembered with
+    /// the reason. If `barred` has one, none may answer.
+    #[must_use]
+    pub fn explained(scope: &'q Scope, db: &'q str, barred: Option<&'static str>) -> Rewrites<'q> {
+        Rewrites { barred, declined: Some(Vec::new()), ..Rewrites::new(scope, db) }
     }
 
     /// Returns the filter that replaces the one of a find. `most` is the number of documents that
@@ -64,14 +89,15 @@ impl<'q> Rewrites<'q> {
         most: Option<u64>,
     ) -> Result<Option<DocBuf>> {
         if let (Some(sort), Some(most)) = (sort, most) {
-            let found = self.ask(collection, "sort", |pattern, question| {
+            let asked = Asked::First { filter, sort, limit: most };
+            let found = self.ask(collection, "sort", &asked, |pattern, question| {
                 pattern.kind.answer_first(question, filter, sort, most)
             })?;
             if found.is_some() {
                 return Ok(found);
             }
         }
-        self.ask(collection, "path", |pattern, question| {
+        self.ask(collection, "path", &Asked::Other, |pattern, question| {
             pattern.kind.answer_filter(question, filter)
         })
     }
@@ -81,7 +107,7 @@ impl<'q> Rewrites<'q> {
     /// # Errors
     /// When the store fails.
     pub fn count(&mut self, collection: &Collection, filter: RawDoc<'_>) -> Result<Option<u64>> {
-        self.ask(collection, "count", |pattern, question| {
+        self.ask(collection, "count", &Asked::Count(filter), |pattern, question| {
             pattern.kind.answer_count(question, filter)
         })
     }
@@ -129,24 +155,18 @@ impl<'q> Rewrites<'q> {
         Ok(Some(Pipeline { collection: Some(collection.clone()), stages }))
     }
 
-    /// Rewrites a pipeline that begins with `$group`, or with `$match` and `$group`.
+    /// Rewrites a pipeline that begins with `$group`, after a `$match`, an `$unwind` and another
+    /// `$match`, or some of them.
     fn group(
         &mut self,
         collection: &Arc<Collection>,
         stages: &[Stage<'_>],
     ) -> Result<Option<Pipeline>> {
-        let (filter, group, rest) = match stages {
-            [("$group", group), rest @ ..] => (RawDoc::empty(), group, rest),
-            [("$match", filter), ("$group", group), rest @ ..] => {
-                let Some(filter) = filter.as_doc() else { return Ok(None) };
-                (filter, group, rest)
-            }
-            _ => return Ok(None),
-        };
-        let Some(group) = group.as_doc() else { return Ok(None) };
-        let answer = self.ask(collection, "$group", |pattern, question| {
-            pattern.kind.answer_group(question, filter, group)
-        })?;
+        let Some((query, rest)) = grouped(stages) else { return Ok(None) };
+        let answer =
+            self.ask(collection, "$group", &Asked::Group(&query), |pattern, question| {
+                pattern.kind.answer_group(question, &query)
+            })?;
         let Some(answer) = answer else { return Ok(None) };
         let catalog = &self.scope.catalog;
         let collection = answer.collection.and_then(|name| catalog.get(self.db, &name).cloned());
@@ -199,12 +219,17 @@ impl<'q> Rewrites<'q> {
         let mut replaced = Vec::new();
         for (at, (name, _)) in stages.iter().enumerate() {
             let mut answer = None;
-            for pattern in bound.targets.iter().filter(|pattern| pattern.may_answer()) {
-                if self.is_seen_otherwise(collection, pattern)? {
+            for pattern in &bound.targets {
+                let silent = self.silence(collection, pattern)?;
+                if silent.is_some() && self.declined.is_none() {
                     continue;
                 }
                 let question = Question { pattern, collection: &collection.name, snapshot: self };
                 answer = pattern.kind.answer_stage(&question, stages, at)?;
+                if let (Some(why), Some(_)) = (&silent, &answer) {
+                    self.decline(pattern, why.clone());
+                    answer = None;
+                }
                 if let Some(answer) = &answer {
                     self.note(pattern, answer.from);
                     break;
@@ -227,20 +252,51 @@ impl<'q> Rewrites<'q> {
         &mut self,
         collection: &Collection,
         from: &'static str,
+        asked: &Asked<'_>,
         ask: impl Fn(&Pattern, &Question<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let Some(bound) = &collection.patterns else { return Ok(None) };
-        for pattern in bound.sources.iter().filter(|pattern| pattern.may_answer()) {
-            if self.is_seen_otherwise(collection, pattern)? {
+        for pattern in &bound.sources {
+            let silent = self.silence(collection, pattern)?;
+            if silent.is_some() && self.declined.is_none() {
                 continue;
             }
             let question = Question { pattern, collection: &collection.name, snapshot: self };
-            if let Some(answer) = ask(pattern, &question)? {
-                self.note(pattern, from);
-                return Ok(Some(answer));
+            let answer = ask(pattern, &question)?;
+            match (silent, answer) {
+                (None, Some(answer)) => {
+                    self.note(pattern, from);
+                    return Ok(Some(answer));
+                }
+                (Some(why), Some(_)) => self.decline(pattern, why),
+                (_, None) if self.declined.is_some() => {
+                    if let Some(why) = pattern.kind.why_not(&question, asked)? {
+                        self.decline(pattern, why);
+                    }
+                }
+                (_, None) => {}
             }
         }
         Ok(None)
+    }
+
+    /// Why a pattern must not answer; `None` if it may.
+    fn silence(&self, collection: &Collection, pattern: &Pattern) -> Result<Option<String>> {
+        if let Some(barred) = self.barred {
+            return Ok(Some(barred.to_owned()));
+        }
+        if let Some(why) = pattern.why_silent() {
+            return Ok(Some(why));
+        }
+        let otherwise = self.is_seen_otherwise(collection, pattern)?;
+        Ok(otherwise.then(|| "this client sees documents in another form".to_owned()))
+    }
+
+    fn decline(&mut self, pattern: &Arc<Pattern>, why: String) {
+        let Some(declined) = &mut self.declined else { return };
+        if !declined.iter().any(|(known, _)| known.id == pattern.id) {
+            declined.push((pattern.clone(), why));
+        }
     }
 
     /// Whether the reader sees documents of the queried collection, or of one that a pattern reads
@@ -265,8 +321,23 @@ impl<'q> Rewrites<'q> {
         self.used.push(Used { pattern: pattern.clone(), from });
     }
 
-    /// Writes the applied rewrites for explain.
+    /// Writes the applied rewrites, and the patterns that nearly answered, for explain.
     pub fn explain(&self, out: &mut Writer<'_>) {
+        let is_used =
+            |pattern: &Pattern| self.used.iter().any(|used| used.pattern.id == pattern.id);
+        let declined = self.declined.iter().flatten();
+        let mut declined: Vec<_> = declined.filter(|(pattern, _)| !is_used(pattern)).collect();
+        declined.sort_by_key(|(pattern, _)| (&pattern.collection, &pattern.name));
+        if !declined.is_empty() {
+            out.array("unusedPatterns", |list| {
+                for (pattern, why) in declined {
+                    list.push_doc(|out| {
+                        out.str("pattern", &pattern.name).str("collection", &pattern.collection);
+                        out.str("why", why);
+                    });
+                }
+            });
+        }
         if self.used.is_empty() {
             return;
         }
@@ -279,6 +350,45 @@ impl<'q> Rewrites<'q> {
             }
         });
     }
+}
+
+/// The stages of a pipeline up to its `$group`, and the rest.
+fn grouped<'s>(stages: &'s [Stage<'s>]) -> Option<(GroupQuery<'s>, &'s [Stage<'s>])> {
+    let matched = |stages: &'s [Stage<'s>]| match stages {
+        [("$match", filter), rest @ ..] => Some((filter.as_doc()?, rest)),
+        _ => Some((RawDoc::empty(), stages)),
+    };
+    let (filter, rest) = matched(stages)?;
+    let (unwind, rest) = match rest {
+        [("$unwind", value), rest @ ..] => {
+            let path = unwound_path(value.get())?;
+            let (filter, rest) = matched(rest)?;
+            (Some(UnwindQuery { path, filter }), rest)
+        }
+        _ => (None, rest),
+    };
+    match rest {
+        [("$group", group), rest @ ..] => {
+            Some((GroupQuery { filter, unwind, group: group.as_doc()? }, rest))
+        }
+        _ => None,
+    }
+}
+
+/// The path of a plain `$unwind`: one that returns nothing of documents without elements.
+fn unwound_path(value: Val<'_>) -> Option<&str> {
+    let path = match value {
+        Val::Document(doc) => {
+            let plain = |(name, value): (&str, RawVal<'_>)| match name {
+                "path" => true,
+                "preserveNullAndEmptyArrays" => value.get() == Val::Bool(false),
+                _ => false,
+            };
+            doc.get("path").filter(|_| doc.iter().all(plain))?.as_str()?
+        }
+        other => other.as_str()?,
+    };
+    path.strip_prefix('$')
 }
 
 impl AnswerSnapshot for Rewrites<'_> {

@@ -188,7 +188,15 @@ pub fn tick(upkeep: &Arc<Maintenance>) {
                     if let Err(error) = scrub(&shared, &db, &pattern)
                         && error.code() != Code::SHUTDOWN_IN_PROGRESS
                     {
-                        tracing::warn!(%error, db, pattern = pattern.name, "checking a pattern failed");
+                        // Messages may contain values of documents.
+                        tracing::warn!(
+                            code = error.code().0,
+                            error = %error.code().name(),
+                            db,
+                            collection = pattern.collection,
+                            pattern = pattern.name,
+                            "checking a pattern failed"
+                        );
                     }
                     shared.scrubs.busy.store(false, Ordering::Relaxed);
                 });

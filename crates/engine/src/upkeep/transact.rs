@@ -20,9 +20,12 @@ impl Data {
     ) -> Result<(T, Seqno)> {
         const TRIES_WITHOUT_LOCK: usize = 3;
         let mut tries = 0;
+        let mut bytes = 0;
         loop {
             let inside = locked || tries >= TRIES_WITHOUT_LOCK;
-            let lock = inside.then(|| self.commit.lock());
+            // What it will write is not known before; an attempt that failed says it.
+            let admission = inside.then(|| self.admit(bytes)).transpose()?;
+            let lock = inside.then(|| self.lock()).transpose()?;
             let mut txn = self.begin();
             txn.locked = inside;
             let outcome = statement(&mut txn);
@@ -41,13 +44,53 @@ impl Data {
             super::settle(&mut txn)?;
             // Results computed after a kill are not committed, even if the error was not passed on.
             interrupt::confirm()?;
+            bytes = txn.snapshot.written_bytes();
             match self.commit(txn, lock) {
                 Ok(seqno) => return Ok((outcome, seqno)),
                 Err(CommitError::Failed(error)) => return Err(error),
-                Err(CommitError::Conflict) => tries += 1,
-                Err(CommitError::Claimed(key)) => self.wait_for_end(key, check)?,
+                Err(CommitError::Conflict) => {
+                    tries += 1;
+                    self.note_conflict();
+                }
+                Err(CommitError::Claimed(key)) => {
+                    // Its owner may need the memory in order to commit.
+                    drop(admission);
+                    self.note_conflict();
+                    self.wait_for_end(key, check)?;
+                }
             }
-            self.write_conflicts.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a write that another one prevented from committing.
+    fn note_conflict(&self) {
+        self.write_conflicts.fetch_add(1, Ordering::Relaxed);
+        interrupt::conflicted();
+    }
+
+    /// Runs statements in one transaction of their own and commits it. Returns `None`, with nothing
+    /// committed, if that conflicts or patterns are concerned: then each is to run alone.
+    pub(crate) fn transact_once<T>(
+        &self,
+        op: &Operation,
+        statements: impl FnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<Option<(T, Seqno)>> {
+        let mut txn = self.begin();
+        txn.work.set_bypass(op.bypasses_patterns.get());
+        let outcome = statements(&mut txn);
+        if txn.work.wants_lock() || txn.work.take_passed().is_some() {
+            return Ok(None);
+        }
+        let outcome = outcome?;
+        super::settle(&mut txn)?;
+        interrupt::confirm()?;
+        match self.commit(txn, None) {
+            Ok(seqno) => Ok(Some((outcome, seqno))),
+            Err(CommitError::Failed(error)) => Err(error),
+            Err(CommitError::Conflict | CommitError::Claimed(_)) => {
+                self.note_conflict();
+                Ok(None)
+            }
         }
     }
 

@@ -7,12 +7,18 @@ use crate::records::pattern_reads::{
 };
 use crate::records::write;
 use crate::txn::Transaction;
+use ::patterns::blame::on_document;
 use ::patterns::edit::{Edited, Image};
 use ::patterns::{Documents, Find, Key, Origin};
+use query::interrupt;
 use query::update::delta::between;
 use std::sync::Arc;
 use store::{Bytes, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+
+/// What reading and writing a document count as, for stopping a statement with many followers.
+const READ_STEPS: usize = 16;
+const WRITE_STEPS: usize = 128;
 
 /// The documents of a database in a transaction.
 pub struct TransactionDocuments<'t> {
@@ -63,15 +69,18 @@ impl<'t> TransactionDocuments<'t> {
             let (record, old) = (change.record, change.old);
             return self.derive(|txn| {
                 write::replace_under(txn, collection, key, record, old, after, logged)
+                    .map_err(|error| on_document(old, error))
             });
         }
         let bound = collection.patterns.clone().unwrap_or_default();
         let origin = Origin::Pattern(pattern);
         self.derive(|txn| super::replace(txn, collection, &bound, change, after, origin).map(drop))
+            .map_err(|error| on_document(change.old, error))
     }
 
     /// Runs a write of a pattern.
     fn derive<T>(&mut self, write: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        interrupt::charge(WRITE_STEPS)?;
         self.txn.work.derived = true;
         self.txn.work.writes += 1;
         self.txn.notes.set_derived(true);
@@ -84,6 +93,7 @@ impl<'t> TransactionDocuments<'t> {
 
 impl Documents for TransactionDocuments<'_> {
     fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>> {
+        interrupt::charge(READ_STEPS)?;
         let Some(collection) = self.collection(collection) else { return Ok(None) };
         let record = write::record_of_id(&collection, id);
         let key = write::document_key(&collection, &record);
@@ -98,7 +108,10 @@ impl Documents for TransactionDocuments<'_> {
     ) -> Result<()> {
         let Some(collection) = self.collection(find.collection) else { return Ok(()) };
         let documents = (collection.id, collection.layouts.as_ref());
-        visit_matching(&self.txn.snapshot, documents, &collection.indexes, find, visit)
+        visit_matching(&self.txn.snapshot, documents, &collection.indexes, find, &mut |doc| {
+            interrupt::charge(READ_STEPS)?;
+            visit(doc)
+        })
     }
 
     fn count_unread(&mut self, find: &Find<'_>, most: usize) -> Result<Option<usize>> {
@@ -138,6 +151,7 @@ impl Documents for TransactionDocuments<'_> {
         id: Key<'_>,
         edit: &mut dyn FnMut(RawDoc<'_>) -> Result<Option<Edited>>,
     ) -> Result<bool> {
+        interrupt::charge(READ_STEPS)?;
         let Some(collection) = self.collection(collection) else { return Ok(false) };
         let collated;
         let record = match &collection.collation {
@@ -223,7 +237,10 @@ impl Documents for TransactionDocuments<'_> {
         after: &[u8],
         visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
     ) -> Result<()> {
-        visit_states(&self.txn.snapshot, pattern, prefix, after, visit)
+        visit_states(&self.txn.snapshot, pattern, prefix, after, &mut |key, state| {
+            interrupt::charge(READ_STEPS)?;
+            visit(key, state)
+        })
     }
 
     fn states_before(
@@ -233,6 +250,9 @@ impl Documents for TransactionDocuments<'_> {
         before: &[u8],
         visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
     ) -> Result<()> {
-        visit_states_before(&self.txn.snapshot, pattern, prefix, before, visit)
+        visit_states_before(&self.txn.snapshot, pattern, prefix, before, &mut |key, state| {
+            interrupt::charge(READ_STEPS)?;
+            visit(key, state)
+        })
     }
 }

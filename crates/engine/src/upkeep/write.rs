@@ -73,6 +73,15 @@ pub fn replace(
     }
 }
 
+/// Whether [`replace_shared`] may replace documents of a collection.
+#[must_use]
+pub fn takes_shared(txn: &Transaction, collection: &Collection) -> bool {
+    !keeps_effects(txn)
+        && collection.patterns.is_none()
+        && collection.layouts.is_none()
+        && collection.form.is_none()
+}
+
 /// Deletes a document.
 ///
 /// # Errors

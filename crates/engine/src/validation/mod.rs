@@ -9,8 +9,8 @@ mod explain;
 mod schema;
 
 use explain::Ask;
-use query::ParseContext;
 use query::filter::Filter;
+use query::{Javascript, ParseContext};
 use std::sync::Arc;
 use value::collation::CollationSource;
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
@@ -56,9 +56,14 @@ impl Validator {
         }))
     }
 
+    /// Whether a document matches. One on which the filter fails does not.
     fn accepts(&self, doc: RawDoc<'_>) -> Result<bool> {
         match &self.filter {
-            Ok(filter) => filter.matches(doc),
+            Ok(filter) => match filter.matches(doc) {
+                Ok(matches) => Ok(matches),
+                Err(error) if query::interrupt::ends_operation(&error) => Err(error),
+                Err(_) => Ok(false),
+            },
             Err(error) => Err(error.clone().context("the collection's validator: ")),
         }
     }
@@ -70,8 +75,12 @@ fn compile_in(options: RawDoc<'_>, source: RawDoc<'_>) -> Result<Filter> {
         None => None,
         Some(collation) => Collation::parse(collation, CollationSource::Command)?,
     };
-    let context = ParseContext::new(crate::clock::now_ms()).with_collation(collation.as_ref());
-    Filter::parse_for_documents(source, &context)
+    Filter::parse_for_documents(source, &context().with_collation(collation.as_ref()))
+}
+
+/// The context of validators: constants that cannot be computed fail for each document.
+fn context() -> ParseContext<'static> {
+    ParseContext { lenient: true, ..ParseContext::new(crate::clock::now_ms()) }
 }
 
 /// Compiles a validator.
@@ -79,8 +88,27 @@ fn compile_in(options: RawDoc<'_>, source: RawDoc<'_>) -> Result<Filter> {
 /// # Errors
 /// When the filter is invalid.
 pub fn compile(source: RawDoc<'_>) -> Result<Filter> {
-    Filter::parse_for_documents(source, &ParseContext::new(crate::clock::now_ms()))
+    Filter::parse_for_documents(source, &context())
 }
+
+/// Refuses a validator that does not compile. None has functions in JavaScript; where other filters
+/// may, the error is another one.
+///
+/// # Errors
+/// When the filter is invalid.
+pub fn check(source: RawDoc<'_>, javascript: Javascript) -> Result<()> {
+    compile(source).map(|_| ()).map_err(|error| match (javascript, error.code()) {
+        (Javascript::Off, _) => error,
+        (_, Code(6_108_304)) => Error::bad_value("$where is not allowed in this context"),
+        (_, Code(31264)) => {
+            Error::new(Code(4_660_800), "$function cannot be used inside a validator.")
+        }
+        _ => error,
+    })
+}
+
+/// The number of the log line for a document that would fail, as in MongoDB.
+const WOULD_FAIL: i32 = 20294;
 
 impl Validator {
     /// Checks a document before it is written; `old` is the version that it replaces.
@@ -105,7 +133,11 @@ impl Validator {
         }
         let id = doc.get("_id").unwrap_or(Val::Missing);
         if self.warn {
-            tracing::warn!(namespace = format!("{db}.{name}"), "document would fail validation");
+            tracing::warn!(
+                id = WOULD_FAIL,
+                namespace = format!("{db}.{name}"),
+                "Document would fail validation"
+            );
             return Ok(());
         }
         let info = DocBuf::build(|out| {

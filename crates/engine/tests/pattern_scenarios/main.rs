@@ -45,7 +45,7 @@
 //! | 12 new versions | `versions` in `pattern_surface`; a second pattern: `computed_8_sums_of_doubles_are_exact_and_patterns_do_not_disturb_each_other` |
 //! | 13 privileges | `engine/src/access/required.rs` |
 //! | 14 what is seen | `explain_of_a_write_tells_what_patterns_would_do_and_does_nothing` in `pattern_surface` |
-//! | 15 copies | `a_copy_by_options_and_documents_has_the_patterns_of_the_original` in `pattern_surface` |
+//! | 15 copies | `a_copy_by_options_declarations_and_documents_is_like_the_original` in `pattern_surface` |
 //! | 16 the oracle | `crates/spec/tests/patterns` |
 //!
 //! What is often written by hand (`seeds`):
@@ -66,8 +66,10 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod arrays;
 mod computed;
 mod contract;
+mod declaring;
 mod reference;
 mod seeds;
 mod subset;

@@ -3,16 +3,21 @@
 use super::*;
 
 #[test]
-fn a_copy_by_options_and_documents_has_the_patterns_of_the_original() {
+fn a_copy_by_options_declarations_and_documents_is_like_the_original() {
     let server = sales();
     server.run("{createPatterns: 'c', patterns: [{name: 'g', kind: 'computed', into: 'g', groupBy: '$p', fields: {n: {$count: {}}}}]}");
-    // What a tool does that dumps and restores: options, then documents, in the order of names.
+    // What a tool does that copies: options and declarations, then documents, in the order of names.
     for info in server.docs("{listCollections: 1, filter: {}}") {
         let name = info.as_doc().get("name").and_then(Val::as_str).expect("a name");
         let options = info.as_doc().get("options").and_then(Val::as_doc).expect("options");
+        assert!(options.find("patterns").is_none(), "MongoDB refuses such an option");
+        let about = info.as_doc().get("info").and_then(Val::as_doc).expect("info");
         let create = DocBuf::build(|out| {
             out.str("create", name);
             out.extend(options);
+            if let Some(patterns) = about.find("patterns") {
+                out.raw("patterns", patterns);
+            }
         });
         server.0.run_command("copy", create.as_doc()).unwrap_or_else(|e| panic!("{name}: {e}"));
     }

@@ -52,14 +52,17 @@ fn nodes_may_follow_later_and_say_so() {
     assert_eq!(behind(), 301);
     let listed = server.pattern("n");
     assert!(number(listed.as_doc(), "pending") >= 1, "{listed:?}");
-    let told = |id: i32| {
+    let is_exact = |id: i32| {
         let found = server.docs(&format!(
             "{{find: 'n', filter: {{_id: {id}}}, projection: {{m: {{$meta: 'patterns'}}}}}}"
         ));
         format!("{found:?}").contains("\"exact\": Bool(true)")
     };
     server.run("{insert: 'n', documents: [{_id: -1}]}");
-    assert_eq!((told(-1), told(2), told(999), told(0)), (true, false, false, false));
+    assert_eq!(
+        (is_exact(-1), is_exact(2), is_exact(999), is_exact(0)),
+        (true, false, false, false)
+    );
     let report = server.validate("{validatePatterns: 'n'}");
     assert_eq!((number(report.as_doc(), "drift"), number(report.as_doc(), "stale")), (0, 302));
     // A circle is refused all the same.

@@ -233,7 +233,7 @@ fn verify(options: &mut Options<'_>) -> Result<Verify> {
             ("onDrift", _) => {
                 return Err(options.bad("'verify.onDrift' must be one of 'repair', 'report'"));
             }
-            (other, _) => return Err(options.bad(format!("'verify.{other}' is unknown"))),
+            (other, _) => return Err(options.unknown("verify", other, &["scrub", "onDrift"])),
         }
     }
     let period = match text {
@@ -301,7 +301,7 @@ fn backfill(options: &mut Options<'_>) -> Result<(usize, Option<usize>)> {
                     ));
                 }
             },
-            (other, _) => return Err(options.bad(format!("'backfill.{other}' is unknown"))),
+            (other, _) => return Err(options.unknown("backfill", other, &["batch", "rate"])),
         }
     }
     Ok((batch, rate))

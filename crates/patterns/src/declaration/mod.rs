@@ -1,11 +1,12 @@
 //! Compiles a declaration into a pattern: every option is read, checked and stored with its
 //! default; options that are unknown, contradictory or not available are refused by name.
 //!
-//! `options` reads single options, `common` those of all kinds. The options of a kind are read in
+//! `options` reads single options, `words` has the names in their messages, `common` those of all kinds. The options of a kind are read in
 //! its own folder (`kinds`).
 
 pub(crate) mod common;
 pub(crate) mod options;
+mod words;
 
 pub use common::{Common, DuringBuild, Mode, Verify};
 
@@ -89,6 +90,9 @@ fn check_paths(pattern: &Pattern) -> Result<()> {
                 pattern.name
             )));
         }
+    }
+    if pattern.traits.reads_own_fields {
+        return Ok(());
     }
     let reads_itself = pattern.reads().iter().find_map(|(collection, read)| {
         let met = paths.iter().find(|path| crate::paths::meet(path, read));

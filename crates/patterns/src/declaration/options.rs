@@ -1,5 +1,6 @@
 //! Reads the options of a declaration by name. Options that are never read are unknown.
 
+use super::words;
 use value::{Code, Error, RawDoc, Result, Val};
 
 /// The options of one declaration.
@@ -67,7 +68,16 @@ impl<'a> Options<'a> {
 
     /// The error for a missing required option.
     pub(crate) fn missing(&self, name: &str) -> Error {
-        Error::failed_to_parse(format!("{}: the option '{name}' is missing", self.place))
+        let meant = self.meant(name);
+        Error::failed_to_parse(format!("{}: the option '{name}' is missing{meant}", self.place))
+    }
+
+    /// An option that was given and not read yet, and that probably means this one.
+    pub(crate) fn meant(&self, name: &str) -> String {
+        let given = self.doc.iter().map(|(given, _)| given);
+        let unread: Vec<&str> = given.filter(|given| !self.asked.contains(given)).collect();
+        let meant = words::nearest(name, &unread);
+        meant.map_or_else(String::new, |given| format!(" (did you mean it by '{given}'?)"))
     }
 
     /// A dotted path.
@@ -164,14 +174,27 @@ impl<'a> Options<'a> {
         Err(self.bad(format!("'{name}' must be one of {}, found '{given}'", known.join(", "))))
     }
 
+    /// The error for an unknown name inside of an option.
+    pub(crate) fn unknown(&self, option: &str, name: &str, known: &[&str]) -> Error {
+        self.bad(format!("'{option}.{name}' is unknown{}", words::hint(name, known)))
+    }
+
     /// Refuses options that were not read.
     pub(crate) fn finish(&self, kind: &str) -> Result<()> {
         match self.doc.iter().find(|(name, _)| !self.asked.contains(name)) {
             None => Ok(()),
-            Some((name, _)) => Err(Error::failed_to_parse(format!(
-                "{}: '{name}' is not an option of the kind '{kind}'",
-                self.place
-            ))),
+            Some((name, _)) => {
+                let mut known = self.asked.clone();
+                // The database sets it.
+                known.retain(|known| *known != "chosen");
+                known.sort_unstable();
+                known.dedup();
+                let hint = words::hint(name, &known);
+                Err(Error::failed_to_parse(format!(
+                    "{}: '{name}' is not an option of the kind '{kind}'{hint}",
+                    self.place
+                )))
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 //! way, and the positions of their ranks. Sets keep how many children have each value; a count of
 //! distinct values keeps no list.
 
+use super::kept::KeptFields;
 use super::moments::Moments;
 use super::ranks::{self, Ranks};
 use super::tally::Tally;
@@ -46,8 +47,8 @@ pub enum Accumulator {
     /// `$top`, `$bottom`, `$first`, `$last` and their `N` forms, `$push`: values in the order of a
     /// sort.
     Ranked {
-        /// The value that is kept of each child.
-        output: Expr,
+        /// What is kept of each child.
+        output: Output,
         /// The order. It includes `_id` so that it is total; it is reversed if the last values are
         /// kept.
         sort: SortSpec,
@@ -79,6 +80,15 @@ pub enum Accumulator {
     Set(AccumulatorSpec),
     /// `{$size: {$addToSet: ...}}`: the number of distinct values.
     Distinct(AccumulatorSpec),
+}
+
+/// What a ranking keeps of each child.
+#[derive(Debug)]
+pub enum Output {
+    /// The value of an expression.
+    Value(Expr),
+    /// Some of its fields.
+    Fields(KeptFields),
 }
 
 /// The contribution of a child to one field.
@@ -183,11 +193,30 @@ impl Accumulator {
         })
     }
 
-    /// Returns the contribution of a child.
+    /// The first children in an order, with some of their fields.
+    ///
+    /// # Errors
+    /// BadValue for an invalid order.
+    pub fn first_children(sort: RawDoc<'_>, limit: usize, kept: KeptFields) -> Result<Accumulator> {
+        let (output, sort) = (Output::Fields(kept), order_of(sort, false)?);
+        Ok(Accumulator::Ranked { output, sort, limit, last: false, single: false, dense: false })
+    }
+
+    /// Returns the contribution of a child, or of the element at this position of its array.
     ///
     /// # Errors
     /// Errors of expressions.
-    pub fn part(&self, child: RawDoc<'_>) -> Result<Contribution> {
+    pub fn part(&self, child: RawDoc<'_>, element: Option<u32>) -> Result<Contribution> {
+        let mut part = self.part_of(child)?;
+        // Elements of one child differ by their positions.
+        if let (Contribution::Ranked(place, _), Some(at)) = (&mut part, element) {
+            let reversed = matches!(self, Accumulator::Ranked { last: true, .. });
+            place.extend((if reversed { !at } else { at }).to_be_bytes());
+        }
+        Ok(part)
+    }
+
+    fn part_of(&self, child: RawDoc<'_>) -> Result<Contribution> {
         if matches!(self, Accumulator::Count) {
             return Ok(Contribution::Nothing);
         }
@@ -243,14 +272,17 @@ impl Accumulator {
                 Contribution::Ranked(place, value.into())
             }
             Accumulator::Ranked { output, sort, dense, .. } => {
-                let value = output.eval(&env)?;
-                if *dense && value.is_missing() {
-                    return Ok(Contribution::Nothing);
-                }
-                let value = if value.is_missing() { Val::Null } else { value };
+                let value = match output {
+                    Output::Fields(kept) => kept.of(child, &arena)?,
+                    Output::Value(output) => match output.eval(&env)? {
+                        Val::Missing if *dense => return Ok(Contribution::Nothing),
+                        Val::Missing => OwnedVal::new(Val::Null),
+                        value => value.into(),
+                    },
+                };
                 let mut place = Vec::new();
                 sort.key(child, &mut place)?;
-                Contribution::Ranked(place, value.into())
+                Contribution::Ranked(place, value)
             }
         })
     }
@@ -394,7 +426,7 @@ fn ranked(
     single: bool,
 ) -> Result<Accumulator> {
     let sort = order_of(sort, last)?;
-    let output = Expr::parse(output, &ParseContext::new(0))?;
+    let output = Output::Value(Expr::parse(output, &ParseContext::new(0))?);
     Ok(Accumulator::Ranked { output, sort, limit, last, single, dense: false })
 }
 

@@ -1,8 +1,11 @@
 //! Queries that a fold answers: `$group` from the documents of its groups or from the record of one
 //! key, and counts from that record.
 
-use super::{Fold, Keys};
-use crate::answers::{GroupAnswer, Question, asked_key, conditions, same_conditions, written};
+use super::{Fold, Keys, Unwind};
+use crate::answers::{
+    GroupAnswer, GroupQuery, Question, asked_key, conditions, required_key, same_conditions,
+    written,
+};
 use crate::pattern::Pattern;
 use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Val};
 
@@ -14,19 +17,21 @@ impl Fold {
     pub(crate) fn answer_group(
         &self,
         question: &Question<'_>,
-        filter: RawDoc<'_>,
-        group: RawDoc<'_>,
+        query: &GroupQuery<'_>,
     ) -> Result<Option<GroupAnswer>> {
         if *self.source != *question.collection || self.skips() {
             return Ok(None);
         }
+        let unwound = self.unwind.as_ref().map(Unwind::path);
+        let Some(asked) = query.conditions(unwound) else { return Ok(None) };
+        let group = query.group;
         match &self.keys {
             Keys::Groups(_) => {
-                let found = self.all_groups(question, filter, group);
+                let found = self.all_groups(question, asked, group);
                 Ok(if found.is_some() && question.is_behind()? { None } else { found })
             }
             Keys::Parents { foreign, .. } => {
-                match asked_key(question.pattern, filter, foreign.text()) {
+                match required_key(question.pattern, &asked, foreign.text()) {
                     Some(key) => self.one_group(question, key, group),
                     None => Ok(None),
                 }
@@ -38,12 +43,11 @@ impl Fold {
     fn all_groups(
         &self,
         question: &Question<'_>,
-        filter: RawDoc<'_>,
+        asked: Vec<(&str, RawVal<'_>)>,
         group: RawDoc<'_>,
     ) -> Option<GroupAnswer> {
         let declared = question.pattern.declaration.as_doc();
-        let (mut asked, mut counted) = (Vec::new(), Vec::new());
-        conditions(filter, &mut asked);
+        let mut counted = Vec::new();
         let own = declared.get("filter").and_then(Val::as_doc);
         conditions(own.unwrap_or(RawDoc::empty()), &mut counted);
         if !same_conditions(asked, counted) || group.find("_id") != declared.find("groupBy") {
@@ -124,7 +128,8 @@ impl Fold {
         filter: RawDoc<'_>,
     ) -> Result<Option<u64>> {
         let Keys::Parents { foreign, .. } = &self.keys else { return Ok(None) };
-        let exact = !self.skips() && self.counts_children();
+        // Elements are not documents.
+        let exact = !self.skips() && self.counts_children() && self.unwind.is_none();
         if *self.source != *question.collection || !exact {
             return Ok(None);
         }
@@ -158,7 +163,7 @@ impl Fold {
 }
 
 /// The source of a field's value.
-enum Source {
+pub(super) enum Source {
     /// The pattern's field with this index.
     Field(usize),
     /// The number of children.
@@ -167,7 +172,7 @@ enum Source {
 
 /// The sources of the fields of a `$group`; `None` if one is not maintained, or if its value may
 /// depend on the order in which documents are read.
-fn fields<'g>(
+pub(super) fn fields<'g>(
     pattern: &Pattern,
     grouped: &Fold,
     group: RawDoc<'g>,

@@ -9,6 +9,7 @@
 use super::accumulators::{Accumulator, AccumulatorState};
 use super::groups::Child;
 use super::record::{Record, record_key};
+use super::unwind::{Siblings, Unwind};
 use super::window::{self, Window};
 use crate::documents::{Documents, Find};
 use crate::edit;
@@ -29,6 +30,10 @@ pub struct Fold {
     pub target: String,
     /// What children are grouped by.
     pub keys: Keys,
+    /// The array whose elements are folded instead of the children.
+    pub unwind: Option<Unwind>,
+    /// Fields that are read beside the keys; they must not be in the same array.
+    pub siblings: Option<Siblings>,
     /// Which children count.
     pub filter: Option<Filter>,
     /// For how long they count.
@@ -54,7 +59,43 @@ pub enum Keys {
         foreign: Path,
     },
     /// An expression; each group is a separate document with the key as `_id`.
-    Groups(Expr),
+    Groups(GroupKey),
+}
+
+/// The key of groups, as `$group` computes it.
+#[derive(Debug)]
+pub struct GroupKey {
+    expression: Expr,
+    /// The name of the only field, if the key is a document with one.
+    single: Option<String>,
+}
+
+impl GroupKey {
+    /// The key of a declared `groupBy`, which is also given compiled.
+    #[must_use]
+    pub fn new(declared: Val<'_>, expression: Expr) -> GroupKey {
+        let fields = declared.as_doc().filter(|doc| doc.count() == 1);
+        let first = fields.and_then(RawDoc::first).map(|(name, _)| name);
+        let single = first.filter(|name| !name.starts_with('$')).map(str::to_owned);
+        GroupKey { expression, single }
+    }
+
+    fn of(&self, doc: RawDoc<'_>) -> Result<OwnedVal> {
+        let arena = Bump::new();
+        let key = self.expression.eval(&Env::new(doc, &arena));
+        let key = key.map_err(|error| error.context("groupBy: "))?;
+        Ok(match (key, &self.single) {
+            (Val::Missing, _) => OwnedVal::new(Val::Null),
+            // A missing value is null if it is the only one.
+            (Val::Document(empty), Some(name)) if empty.is_empty() => {
+                let null = DocBuf::build(|out| {
+                    out.append(name, Val::Null);
+                });
+                OwnedVal::new(Val::Document(null.as_doc()))
+            }
+            (key, _) => OwnedVal::new(key),
+        })
+    }
 }
 
 /// What happens to a child whose parent does not exist.
@@ -139,7 +180,17 @@ impl Fold {
     /// # Errors
     /// Errors of expressions, unless such children are skipped.
     pub fn child(&self, doc: RawDoc<'_>, horizon: &[u8]) -> Result<Option<Child>> {
-        let child = match self.evaluate(doc) {
+        self.child_at(doc, None, horizon)
+    }
+
+    /// As `child`, for an element at this position of an unwound array.
+    pub(super) fn child_at(
+        &self,
+        doc: RawDoc<'_>,
+        element: Option<u32>,
+        horizon: &[u8],
+    ) -> Result<Option<Child>> {
+        let child = match self.evaluate(doc, element) {
             Err(_) if self.skip_errors => return Ok(None),
             outcome => outcome?,
         };
@@ -156,12 +207,12 @@ impl Fold {
     /// Whether a child does not count only because an expression fails on it.
     #[must_use]
     pub fn is_skipped(&self, doc: RawDoc<'_>) -> bool {
-        self.skip_errors && self.evaluate(doc).is_err()
+        self.skip_errors && self.evaluate(doc, None).is_err()
     }
 
-    fn evaluate(&self, doc: RawDoc<'_>) -> Result<Option<Child>> {
+    fn evaluate(&self, doc: RawDoc<'_>, element: Option<u32>) -> Result<Option<Child>> {
         if let Some(filter) = &self.filter
-            && !filter.matches(doc)?
+            && !filter.matches(doc).map_err(|error| error.context("filter: "))?
         {
             return Ok(None);
         }
@@ -169,12 +220,16 @@ impl Fold {
         if keys.is_empty() {
             return Ok(None);
         }
+        if let (Some(siblings), Keys::Parents { foreign, .. }) = (&self.siblings, &self.keys) {
+            siblings.check(doc, foreign)?;
+        }
         let mut parts = Vec::with_capacity(self.fields.len());
         for field in &self.fields {
-            parts.push(field.accumulator.part(doc)?);
+            let part = field.accumulator.part(doc, element);
+            parts.push(part.map_err(|e| e.context(format!("field '{}': ", field.path.text())))?);
         }
         if let Some(window) = &self.window {
-            let Some(part) = window.part(doc) else { return Ok(None) };
+            let Some(part) = window.part(doc, element) else { return Ok(None) };
             parts.push(part);
         }
         Ok(Some(Child { keys, parts }))
@@ -183,17 +238,15 @@ impl Fold {
     fn keys_of(&self, doc: RawDoc<'_>) -> Result<Vec<(Vec<u8>, OwnedVal)>> {
         match &self.keys {
             Keys::Parents { foreign, .. } => Ok(values_at(doc, foreign)),
-            Keys::Groups(expression) => {
-                let arena = Bump::new();
-                let key = expression.eval(&Env::new(doc, &arena))?;
-                let key = if key.is_missing() { Val::Null } else { key };
-                if matches!(key, Val::Array(_) | Val::Regex(..) | Val::Undefined) {
+            Keys::Groups(group) => {
+                let key = group.of(doc)?;
+                if matches!(key.get(), Val::Array(_) | Val::Regex(..) | Val::Undefined) {
                     return Err(Error::bad_value(format!(
                         "'groupBy' gives a value of type {}, which cannot be an _id",
-                        key.kind().name()
+                        key.get().kind().name()
                     )));
                 }
-                Ok(vec![(keys::key(key), OwnedVal::new(key))])
+                Ok(vec![(keys::key(key.get()), key)])
             }
         }
     }
@@ -207,14 +260,14 @@ impl Fold {
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
-        before: Option<&Child>,
+        before: &[&Child],
         child: &Child,
     ) -> Result<()> {
         if self.missing != MissingParent::Reject {
             return Ok(());
         }
         let had =
-            |key: &[u8]| before.is_some_and(|old| old.keys.iter().any(|(known, _)| *known == *key));
+            |key: &[u8]| before.iter().any(|old| old.keys.iter().any(|(known, _)| *known == *key));
         for (_, key) in child.keys.iter().filter(|(encoded, _)| !had(encoded)) {
             if self.targets(documents, key.get())?.is_empty() {
                 return Err(Error::new(

@@ -72,6 +72,12 @@ impl Groups {
         }
     }
 
+    /// Adds children that went, then those that came.
+    pub fn note_all(&mut self, gone: Vec<Child>, come: Vec<Child>) {
+        gone.into_iter().for_each(|child| self.note(Some(child), None));
+        come.into_iter().for_each(|child| self.note(None, Some(child)));
+    }
+
     /// Adds changes of a group after those already recorded.
     pub fn add(&mut self, encoded: Vec<u8>, group: Group) {
         match self {

@@ -1,8 +1,9 @@
 //! Kinds that consist of one fold. `Folded` implements everything about the fold; the kinds differ
 //! in their declaration and a `Form`.
 
+use super::groups::Child;
 use super::{Fold, Keys};
-use crate::answers::{GroupAnswer, Question};
+use crate::answers::{Asked, GroupAnswer, GroupQuery, Question};
 use crate::delta::{Delta, Deltas};
 use crate::documents::Documents;
 use crate::edit;
@@ -12,6 +13,7 @@ use crate::pattern::{Pattern, Phase};
 use crate::queue::Entry;
 use crate::scratch::Scratch;
 use crate::stats::Stats;
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use value::{DocBuf, RawDoc, Result, Val, keys};
@@ -75,6 +77,15 @@ impl<F: Form> Kind for Folded<F> {
         self.form.labels(pattern)
     }
 
+    fn joins(&self) -> Reads {
+        let mut source: Vec<String> = Vec::new();
+        source.extend(self.fold.unwind.as_ref().map(|unwind| unwind.path().to_owned()));
+        if let Keys::Parents { foreign, .. } = &self.fold.keys {
+            source.push(foreign.text().to_owned());
+        }
+        Reads { source, target: self.fold.target_reads() }
+    }
+
     fn indexes(&self, _target: &str) -> Vec<(String, DocBuf)> {
         self.fold.indexes()
     }
@@ -131,13 +142,31 @@ impl<F: Form> Kind for Folded<F> {
         }
         let fold = &self.fold;
         let from = fold.horizon(pattern, documents)?;
+        if let Some(unwind) = &fold.unwind {
+            let elements = |doc| fold.elements(unwind, doc, &from);
+            let old = before.map(elements).transpose()?.unwrap_or_default();
+            let new = after.map(elements).transpose()?.unwrap_or_default();
+            let skipped = after.filter(|_| fold.skip_errors);
+            let skipped = skipped.map_or(0, |doc| fold.skipped_elements(unwind, doc));
+            Stats::add(&pattern.stats.errors, skipped);
+            if pattern.phase != Phase::Preparing {
+                let known: Vec<&Child> = old.iter().map(|(_, child)| child).collect();
+                new.iter().try_for_each(|(_, child)| {
+                    fold.check_parents(pattern, documents, &known, child)
+                })?;
+            }
+            let (gone, come) = Fold::changed_elements(old, new);
+            let changes = !gone.is_empty() || !come.is_empty();
+            return Ok(changes.then_some(Delta::Children(gone, come)));
+        }
         let old = before.map(|doc| fold.child(doc, &from)).transpose()?.flatten();
         let new = after.map(|doc| fold.child(doc, &from)).transpose()?.flatten();
         if new.is_none() && after.is_some_and(|doc| fold.is_skipped(doc)) {
             Stats::add(&pattern.stats.errors, 1);
         }
         if let Some(child) = new.as_ref().filter(|_| pattern.phase != Phase::Preparing) {
-            fold.check_parents(pattern, documents, old.as_ref(), child)?;
+            let known: SmallVec<[&Child; 1]> = old.iter().collect();
+            fold.check_parents(pattern, documents, &known, child)?;
         }
         Ok((old != new).then_some(Delta::Child(old, new)))
     }
@@ -195,6 +224,13 @@ impl<F: Form> Kind for Folded<F> {
         doc: RawDoc<'_>,
     ) -> Result<Option<Delta>> {
         let from = self.fold.horizon(pattern, documents)?;
+        if let Some(unwind) = &self.fold.unwind {
+            let elements = self.fold.elements(unwind, doc, &from)?.into_iter();
+            return Ok(Some(Delta::Children(
+                Vec::new(),
+                elements.map(|(_, child)| child).collect(),
+            )));
+        }
         Ok(self.fold.child(doc, &from)?.map(|child| Delta::Child(None, Some(child))))
     }
 
@@ -238,6 +274,14 @@ impl<F: Form> Kind for Folded<F> {
         has: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Option<Delta>> {
         let from = self.fold.horizon(pattern, documents)?;
+        if let Some(unwind) = &self.fold.unwind {
+            let mut children = Vec::new();
+            for (_, mut child) in self.fold.elements(unwind, source, &from)? {
+                child.keys.retain(|(key, _)| has(key));
+                children.push(child);
+            }
+            return Ok(Some(Delta::Children(Vec::new(), children)));
+        }
         let Some(mut child) = self.fold.child(source, &from)? else { return Ok(None) };
         child.keys.retain(|(key, _)| has(key));
         Ok(Some(Delta::Child(None, Some(child))))
@@ -277,10 +321,13 @@ impl<F: Form> Kind for Folded<F> {
     fn answer_group(
         &self,
         question: &Question<'_>,
-        filter: RawDoc<'_>,
-        group: RawDoc<'_>,
+        query: &GroupQuery<'_>,
     ) -> Result<Option<GroupAnswer>> {
-        self.fold.answer_group(question, filter, group)
+        self.fold.answer_group(question, query)
+    }
+
+    fn why_not(&self, question: &Question<'_>, asked: &Asked<'_>) -> Result<Option<String>> {
+        self.fold.why_not(question, asked)
     }
 
     fn answer_count(&self, question: &Question<'_>, filter: RawDoc<'_>) -> Result<Option<u64>> {

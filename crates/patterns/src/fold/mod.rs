@@ -7,28 +7,36 @@
 //! - `record`, `entries`: what is stored for each key and for each child; `in_target` stores less
 //!   if the target holds all of it.
 //! - `tally` (sums that can be undone), `moments` (deviations), `ranks` (medians, percentiles).
+//! - `kept`: what a ranking keeps of each child.
+//! - `unwind`: elements of an array of the children, each folded for itself.
 //! - `window`: children that count for some time only.
-//! - `kind`: kinds that consist of one fold; `answers`: the queries that they answer; `verify`:
+//! - `kind`: kinds that consist of one fold; `answers`: the queries that they answer;
+//!   `declines`: why they do not answer others; `verify`:
 //!   checks.
 
 mod accumulators;
 mod answers;
+mod declines;
 mod entries;
 mod grouped;
 mod groups;
 mod in_target;
+mod kept;
 mod kind;
 pub mod moments;
 mod ranks;
 mod record;
 mod settle;
 pub mod tally;
+mod unwind;
 mod verify;
 mod window;
 
 pub use accumulators::Accumulator;
-pub use grouped::{Field, Fold, Keys, MissingParent, Value};
+pub use grouped::{Field, Fold, GroupKey, Keys, MissingParent, Value};
 pub use groups::{Child, Group, Groups};
+pub use kept::KeptFields;
 pub use kind::{Folded, Form};
 pub use record::GROUP;
+pub use unwind::{Siblings, Unwind};
 pub use window::Window;

@@ -9,6 +9,7 @@ use super::ranks;
 use super::record::{GROUP, MEMBER, PLACE, Record, entry_prefix, record_key};
 use super::tally;
 use super::window;
+use crate::blame::on_document;
 use crate::documents::{Documents, Key};
 use crate::edit::{self, Image, Patch};
 use crate::pattern::{Pattern, Phase, Progress};
@@ -273,7 +274,9 @@ impl Fold {
             documents.insert(pattern.id, &self.target, &made)
         };
         if progress.is_none() && self.has_one_target() && (living || !self.is_own()) {
-            let mut edit = |target: RawDoc<'_>| edit::edited(target, values);
+            let mut edit = |target: RawDoc<'_>| {
+                edit::edited(target, values).map_err(|error| on_document(target, error))
+            };
             let found = documents.edit(pattern.id, &self.target, key, &mut edit)?;
             if !found && makes && living {
                 make(documents)?;
@@ -295,7 +298,8 @@ impl Fold {
                 documents.delete(pattern.id, &self.target, target.as_doc())?;
                 continue;
             }
-            let image = edit::assign(target.as_doc(), values)?;
+            let image = edit::assign(target.as_doc(), values);
+            let image = image.map_err(|error| on_document(target.as_doc(), error))?;
             if image != target {
                 documents.replace(pattern.id, &self.target, target.as_doc(), &image)?;
             }

@@ -28,13 +28,21 @@ const WINDOW: u8 = 7;
 const BEGINNING: &[u8] = b"\0w";
 
 impl Window {
-    /// The date and `_id` of a child; `None` for a child without a date, which never counts.
-    pub(super) fn part(&self, child: RawDoc<'_>) -> Option<Contribution> {
+    /// The date and `_id` of a child; `None` for a child without a date, which never counts. An
+    /// element of an array is named by `_id` and position.
+    pub(super) fn part(&self, child: RawDoc<'_>, element: Option<u32>) -> Option<Contribution> {
         let Val::DateTime(date) = self.path.get(child) else { return None };
-        Some(Contribution::Ranked(
-            encoded(date),
-            OwnedVal::new(child.get("_id").unwrap_or(Val::Null)),
-        ))
+        let id = child.get("_id").unwrap_or(Val::Null);
+        let named = match element {
+            None => OwnedVal::new(id),
+            Some(at) => {
+                let named = DocBuf::build(|out| {
+                    out.append("i", id).i64("n", i64::from(at));
+                });
+                OwnedVal::new(Val::Document(named.as_doc()))
+            }
+        };
+        Some(Contribution::Ranked(encoded(date), named))
     }
 
     /// The start of the window at this time.
@@ -147,12 +155,16 @@ impl Fold {
         })?;
         let now = documents.now();
         let Some(oldest) = oldest else { return Ok(Some(now)) };
-        let child = documents.get(&self.source, oldest.get())?;
-        let date = match child.as_ref().map(|child| window.path.get(child.as_doc())) {
-            Some(Val::DateTime(date)) => date,
-            _ => return Ok(Some(now)),
-        };
-        Ok(Some(now.min(date.saturating_add(window.span))))
+        let (id, element) = self.named(oldest.get());
+        let Some(child) = documents.get(&self.source, id)? else { return Ok(Some(now)) };
+        let mut date = None;
+        self.each_element(child.as_doc(), element, &mut |doc| {
+            if let Val::DateTime(at) = window.path.get(doc) {
+                date = Some(at);
+            }
+            Ok(())
+        })?;
+        Ok(Some(date.map_or(now, |date| now.min(date.saturating_add(window.span)))))
     }
 
     /// Removes at most `batch` children from the window that are too old by now, and moves its
@@ -185,14 +197,47 @@ impl Fold {
         begin(pattern, documents, &at)?;
         let mut gone = Vec::new();
         for (entry, key, id) in entries {
-            if let Some(child) = documents.get(&self.source, id.get())?
-                && let Some(mut lost) = self.child(child.as_doc(), &[])?
-            {
-                lost.keys = vec![(keys::key(key.get()), key)];
-                gone.push(lost);
+            let (id, element) = self.named(id.get());
+            if let Some(child) = documents.get(&self.source, id)? {
+                let mut lost = None;
+                self.each_element(child.as_doc(), element, &mut |doc| {
+                    lost = self.child_at(doc, element, &[])?;
+                    Ok(())
+                })?;
+                if let Some(mut lost) = lost {
+                    lost.keys = vec![(keys::key(key.get()), key)];
+                    gone.push(lost);
+                }
             }
             documents.set_state(pattern.id, &entry, None)?;
         }
         Ok(gone)
+    }
+
+    /// The `_id` of a child, and the position of an element, from what an entry names.
+    fn named<'n>(&self, name: Val<'n>) -> (Val<'n>, Option<u32>) {
+        match name.as_doc().filter(|_| self.unwind.is_some()) {
+            None => (name, None),
+            Some(doc) => {
+                let at = doc.get("n").and_then(Val::as_i64_exact);
+                let at = at.and_then(|at| u32::try_from(at).ok());
+                (doc.get("i").unwrap_or(Val::Null), at)
+            }
+        }
+    }
+
+    /// Visits a child, or the element at a position.
+    fn each_element(
+        &self,
+        child: RawDoc<'_>,
+        element: Option<u32>,
+        visit: &mut dyn FnMut(RawDoc<'_>) -> Result<()>,
+    ) -> Result<()> {
+        match (&self.unwind, element) {
+            (Some(unwind), Some(wanted)) => unwind.each(child, &mut |at, doc| {
+                if at == wanted { visit(doc) } else { Ok(()) }
+            }),
+            _ => visit(child),
+        }
     }
 }

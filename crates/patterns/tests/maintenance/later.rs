@@ -62,7 +62,7 @@ proptest! {
                 let parent = |doc: &DocBuf| format!("{:?}", doc.as_doc().get("parent"));
                 prop_assert_eq!(parent(node), parent(expected), "parents are never behind");
                 if !same(node, expected) {
-                    prop_assert!(late.is_stale(node).expect("told"), "{:?} is not {:?}", node, expected);
+                    prop_assert!(late.is_stale(node).expect("an answer"), "{:?} is not {:?}", node, expected);
                 }
             }
         }
@@ -73,7 +73,7 @@ proptest! {
         }
         for (node, expected) in late.all("nodes").iter().zip(&prompt.all("nodes")) {
             prop_assert!(same(node, expected), "{:?} is not {:?}", node, expected);
-            prop_assert!(!late.is_stale(node).expect("told"));
+            prop_assert!(!late.is_stale(node).expect("an answer"));
         }
         prop_assert_eq!(late.state_count(), prompt.state_count());
     }

@@ -20,11 +20,32 @@ impl Push {
         if value.is_missing() {
             return;
         }
+        self.make_room(value);
         self.elements.push(value.kind() as u8);
         write_index(&mut self.elements, self.count);
         self.elements.push(0);
         write_value(&mut self.elements, value);
         self.count += 1;
+    }
+
+    /// Large arrays grow by an eighth instead of doubling, so that they may fill what they may hold.
+    #[inline]
+    fn make_room(&mut self, value: Val<'_>) {
+        const LARGE: usize = 1024 * 1024;
+        let length = self.elements.len();
+        if length < LARGE {
+            return;
+        }
+        let needed = 32
+            + match value {
+                Val::String(text) => text.len(),
+                Val::Binary(_, bytes) => bytes.len(),
+                Val::Document(doc) | Val::Array(doc) => doc.bytes().len(),
+                _ => 0,
+            };
+        if self.elements.capacity() - length < needed {
+            self.elements.reserve_exact(needed.max(length / 8));
+        }
     }
 
     /// The whole array.

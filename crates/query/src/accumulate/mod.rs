@@ -2,12 +2,13 @@
 //!
 //! A specification (`{$sum: "$price"}`) is compiled once; each group has a state to which values are
 //! added. `order` keeps firsts, lasts, extremes and tops, `collect` arrays and sets, `partial` saves
-//! and merges states; sums are in `sums`, percentiles in `expr/percentile`. This file has the
+//! and merges states, `scripted` runs functions of clients; sums are in `sums`, percentiles in `expr/percentile`. This file has the
 //! registry and the interface of states.
 
 mod collect;
 mod order;
 mod partial;
+mod scripted;
 
 use crate::ParseContext;
 use crate::expr::number::check_count;
@@ -20,6 +21,7 @@ use crate::sums::{Deviation, Sum};
 use bumpalo::Bump;
 use collect::{Concat, Distinct, Merge, Push, Set};
 use order::{Edge, Extreme, Ranked};
+use scripted::{Functions, Scripted};
 use std::sync::Arc;
 use value::{Code, Collation, Error, RawDoc, Result, Val};
 
@@ -39,11 +41,16 @@ pub struct AccumulatorSpec {
     /// The fields of that order, each with whether it descends.
     sort_paths: Vec<(Expr, bool)>,
     percentiles: Vec<f64>,
+    /// The functions of `$accumulator`.
+    functions: Option<Arc<Functions>>,
     collation: Option<Arc<Collation>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
+    /// `$accumulator`, and the `reduce` of `mapReduce`, which has no public name.
+    Functions,
+    Reduce,
     AddToSet,
     /// The number of members that `$addToSet` would have. It has no name; rewritten queries use it.
     CountDistinct,
@@ -74,6 +81,8 @@ enum Kind {
 
 /// The registry, sorted by name.
 static OPERATORS: &[(&str, Kind)] = &[
+    (scripted::REDUCE, Kind::Reduce),
+    ("$accumulator", Kind::Functions),
     ("$addToSet", Kind::AddToSet),
     ("$avg", Kind::Average),
     ("$bottom", Kind::Bottom),
@@ -108,9 +117,9 @@ impl Kind {
     }
 }
 
-/// The names of all accumulators.
+/// The names of all accumulators for clients.
 pub fn operators() -> impl Iterator<Item = &'static str> {
-    OPERATORS.iter().map(|(name, _)| *name)
+    OPERATORS.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("$_"))
 }
 
 impl AccumulatorSpec {
@@ -141,22 +150,6 @@ impl AccumulatorSpec {
         operand: Val<'_>,
         ctx: &ParseContext<'_>,
     ) -> Result<AccumulatorSpec> {
-        if operator == "$accumulator" {
-            // Refused as on a server without JavaScript.
-            return Err(match operand {
-                Val::Document(_) => Error::new(
-                    Code(31264),
-                    "Cannot run server-side javascript without the javascript engine enabled",
-                ),
-                other => Error::new(
-                    Code(4544703),
-                    format!(
-                        "$accumulator expects an object as an argument; found: {}",
-                        other.kind().name()
-                    ),
-                ),
-            });
-        }
         let Ok(at) = OPERATORS.binary_search_by(|(name, _)| (*name).cmp(operator)) else {
             return Err(Error::new(Code(15952), format!("unknown group operator '{operator}'")));
         };
@@ -171,6 +164,7 @@ impl AccumulatorSpec {
             sort: None,
             sort_paths: Vec::new(),
             percentiles: Vec::new(),
+            functions: None,
             collation: ctx.collation.cloned(),
         };
         match kind {
@@ -195,6 +189,15 @@ impl AccumulatorSpec {
                     percentile::parse(name, operand, kind == Kind::Percentile, ctx)?;
                 spec.argument = Expr::parse(input, ctx)?;
                 spec.percentiles = percentiles;
+            }
+            Kind::Functions | Kind::Reduce => {
+                let (functions, argument) = if kind == Kind::Reduce {
+                    Functions::parse_reduce(operand, ctx)?
+                } else {
+                    Functions::parse(operand, ctx)?
+                };
+                spec.functions = Some(Arc::new(functions));
+                spec.argument = argument;
             }
             _ => spec.argument = Expr::parse(unary(name, operand)?, ctx)?,
         }
@@ -322,6 +325,9 @@ impl AccumulatorSpec {
     /// Evaluates the value to add for the document of `env`.
     pub fn argument<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {
         let value = self.argument.eval(env)?;
+        if self.kind == Kind::Functions {
+            scripted::check_args(value)?;
+        }
         let Some(sort) = &self.sort else { return Ok(value) };
         let mut key = Vec::new();
         let mut arrays = 0;
@@ -354,10 +360,18 @@ impl AccumulatorSpec {
                 check_count(count.eval(&Env::new(root, &arena))?)?
             }
         };
+        if let Some(functions) = &self.functions {
+            let state = Scripted::new(functions.clone(), group)?;
+            let state = AccumulatorState::Scripted(Box::new(state));
+            return Ok(Accumulator { state, kind: self.kind });
+        }
         let ranked = |ranked: Ranked, shape| {
             AccumulatorState::Ranked(Box::new(ranked.with_collation(self.collation.clone())), shape)
         };
         let state = match self.kind {
+            Kind::Functions | Kind::Reduce => {
+                return Err(Error::internal("an accumulator of functions has them"));
+            }
             Kind::Sum | Kind::Count => AccumulatorState::Sum(Sum::default()),
             Kind::Average => AccumulatorState::Average(Sum::default()),
             Kind::DeviationPopulation => AccumulatorState::Deviation(Deviation::default(), false),
@@ -415,6 +429,12 @@ impl AccumulatorSpec {
         self.sort.is_none() && other.sort.is_none() && self.argument.is_same(&other.argument)
     }
 
+    /// Whether `n` of `$minN` and the like is the same for all groups, or there is none.
+    #[must_use]
+    pub fn has_constant_count(&self) -> bool {
+        self.count.as_ref().is_none_or(|count| count.as_constant().is_some())
+    }
+
     /// Whether it needs an order key in addition to its argument.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
@@ -434,7 +454,9 @@ impl AccumulatorSpec {
     pub fn unites_exactly(&self) -> bool {
         !matches!(
             self.kind,
-            Kind::DeviationPopulation
+            Kind::Functions
+                | Kind::Reduce
+                | Kind::DeviationPopulation
                 | Kind::DeviationSample
                 | Kind::MaxN
                 | Kind::Bottom
@@ -486,6 +508,7 @@ enum AccumulatorState {
     Distinct(Box<Distinct>),
     Merge(Box<Merge>),
     Concat(Concat),
+    Scripted(Box<Scripted>),
     /// True: an array of percentiles, not the median alone.
     Percentiles(Box<Percentiles>, bool),
 }
@@ -548,6 +571,7 @@ impl Accumulator {
             AccumulatorState::Merge(merge) => merge.add(value)?,
             AccumulatorState::Concat(concat) => concat.add(value)?,
             AccumulatorState::Percentiles(percentiles, _) => percentiles.add(value),
+            AccumulatorState::Scripted(scripted) => scripted.add(value)?,
         }
         self.check_memory()
     }
@@ -604,6 +628,7 @@ impl Accumulator {
             AccumulatorState::Distinct(distinct) => Ok(count(distinct.count())),
             AccumulatorState::Merge(merge) => Ok(Val::Document(env.keep(&merge.bytes())?)),
             AccumulatorState::Concat(concat) => Ok(Val::Array(env.keep(&concat.bytes())?)),
+            AccumulatorState::Scripted(scripted) => copy(scripted.result()?.get(), &env),
             AccumulatorState::Percentiles(percentiles, many) => {
                 let results = percentiles.results();
                 if *many {
@@ -632,6 +657,7 @@ impl Accumulator {
                 AccumulatorState::Merge(merge) => merge.memory_bytes(),
                 AccumulatorState::Concat(concat) => concat.memory_bytes(),
                 AccumulatorState::Percentiles(percentiles, _) => percentiles.memory_bytes(),
+                AccumulatorState::Scripted(scripted) => scripted.memory_bytes(),
             }
     }
 }

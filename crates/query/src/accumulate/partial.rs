@@ -26,6 +26,7 @@ impl Accumulator {
             AccumulatorState::Merge(merge) => out.push(Val::Document(RawDoc::new(&merge.bytes()))),
             AccumulatorState::Concat(concat) => out.push(Val::Array(RawDoc::new(&concat.bytes()))),
             AccumulatorState::Percentiles(percentiles, _) => percentiles.save(out),
+            AccumulatorState::Scripted(scripted) => scripted.save(out),
         }
     }
 
@@ -60,6 +61,7 @@ impl Accumulator {
                 concat.add(array)?;
             }
             AccumulatorState::Percentiles(percentiles, _) => percentiles.absorb(saved),
+            AccumulatorState::Scripted(scripted) => scripted.absorb(saved)?,
         }
         self.check_memory()
     }

@@ -100,7 +100,7 @@ fn add<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
 /// A date moved by a number of milliseconds, rounded.
 fn move_date<'a>(ms: i64, by: Val<'_>, back: bool) -> Result<Val<'a>> {
     let whole = value::number::double_to_i64_exact;
-    if back {
+    if back && !matches!(by, Val::Decimal(_)) {
         number::refuse_nan(by)?;
     }
     // MongoDB cuts off what it subtracts and rounds what it adds: doubles with halves down,
@@ -110,10 +110,16 @@ fn move_date<'a>(ms: i64, by: Val<'_>, back: bool) -> Result<Val<'a>> {
         Val::Int32(n) => ms.checked_add(i64::from(n)),
         Val::Int64(n) if back => ms.checked_sub(n),
         Val::Int64(n) => ms.checked_add(n),
-        Val::Double(n) if back => whole(n.trunc()).and_then(|n| ms.checked_sub(n)),
+        Val::Double(n) if back => {
+            let by = whole(n.trunc()).ok_or_else(|| {
+                Error::new(Code(31109), format!("Can't coerce out of range value {n:e} to long"))
+            })?;
+            ms.checked_sub(by)
+        }
         Val::Double(n) => whole((n - 0.5).ceil()).and_then(|n| ms.checked_add(n)),
-        Val::Decimal(n) if back => n.to_i64_round().and_then(|n| ms.checked_sub(n)),
-        Val::Decimal(n) => Decimal128::from_i64(ms).add(n).to_i64_round(),
+        Val::Decimal(n) if back => ms.checked_sub(n.to_i64_round().unwrap_or(i64::MIN)),
+        // A sum that is out of range is the earliest date, as in MongoDB.
+        Val::Decimal(n) => Some(Decimal128::from_i64(ms).add(n).to_i64_round().unwrap_or(i64::MIN)),
         _ => None,
     };
     let code = if back { Code::DURATION_OVERFLOW } else { Code::OVERFLOW };

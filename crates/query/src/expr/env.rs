@@ -169,8 +169,8 @@ impl<'a> Env<'a> {
 
 /// Refuses intermediate values that no document could hold: they would exhaust the memory.
 pub(crate) fn check_size(bytes: usize) -> Result<()> {
-    // MongoDB's limit for intermediate arrays is 64 MB.
-    const BYTES_MAX: usize = 4 * limits::DOCUMENT_BYTES_MAX;
+    // Larger than what an accumulator may hold: its result may be reduced by a later stage.
+    const BYTES_MAX: usize = limits::BLOCKING_STAGE_BYTES_MAX + limits::DOCUMENT_BYTES_MAX;
     if bytes > BYTES_MAX {
         return Err(Error::new(
             Code::EXCEEDED_MEMORY_LIMIT,

@@ -15,6 +15,7 @@ mod convert;
 mod date;
 mod digest;
 mod env;
+mod function;
 mod hash;
 mod json;
 pub(crate) mod number;
@@ -36,13 +37,14 @@ pub use hash::hashed_key;
 pub use operator::{is_deterministic, operators};
 pub use parse::check_variable_name;
 
-pub use crate::show::show_doc;
+pub use crate::show::{show_doc, show_doc_up_to};
 
 use crate::ParseContext;
 use crate::deferred::ValueSlot;
 use crate::interrupt;
 use crate::path_values::{path_in, path_in_doc};
 use crate::regex::Regex;
+use crate::script::Script;
 use operator::{Eval, Operator};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -151,6 +153,8 @@ pub(crate) struct Call {
     pub(crate) slot: usize,
     /// The compiled pattern of a regular expression operator, when it is constant.
     pub(crate) regex: Option<Regex>,
+    /// The functions of an operator that runs JavaScript.
+    pub(crate) script: Option<Arc<Script>>,
 }
 
 impl Call {

@@ -232,12 +232,13 @@ fn parse_set_field(
         Error::new(Code(code), format!("{name} requires '{what}' to be specified"))
     };
     let field = field.ok_or_else(|| missing(4161102, "field"))?;
-    let field = constant_name(name, field, parser, (4161108, 4161106, 4161107))?;
-    let input = input.ok_or_else(|| missing(4161109, "input"))?;
-    let mut arguments = vec![field, input];
-    if sets {
-        arguments.push(new.ok_or_else(|| missing(4161103, "value"))?);
+    if sets && new.is_none() {
+        return Err(missing(4161103, "value"));
     }
+    let input = input.ok_or_else(|| missing(4161109, "input"))?;
+    let field = constant_name(name, field, parser, (4161108, 4161106, 4161107))?;
+    let mut arguments = vec![field, input];
+    arguments.extend(new);
     parser.leniently(|parser| operator.call(parser, arguments))
 }
 

@@ -3,8 +3,8 @@
 
 use super::{Call, Env, Node, parse::Parser};
 use super::{
-    arithmetic, array, boolean, comparison, conditional, convert, date, hash, json, object, set,
-    statistics, string, trig, variable,
+    arithmetic, array, boolean, comparison, conditional, convert, date, function, hash, json,
+    object, set, statistics, string, trig, variable,
 };
 use value::{Code, Error, Result, Val};
 
@@ -209,7 +209,10 @@ impl Operator {
             arguments = self.flattened(arguments);
         }
         let constants = arguments.iter().filter(|node| node.is_constant()).count();
-        if self.commutative && constants > 0 && constants < arguments.len() {
+        // Of texts that a collation makes equal, a union keeps the first.
+        let first_counts = self.name == "$setUnion" && parser.context().collation.is_some();
+        let moves = self.commutative && !first_counts;
+        if moves && constants > 0 && constants < arguments.len() {
             // Constants are combined and moved to the end, as in MongoDB; this affects which
             // operand is evaluated first.
             let (known, mut open): (Vec<Node>, Vec<Node>) =
@@ -229,7 +232,13 @@ impl Operator {
         let text = |node: &Node| node.as_constant().is_some_and(has_text);
         let collated = COLLATED.binary_search(&self.name).is_ok() && arguments.iter().any(text);
         let fold = self.pure && !collated && arguments.iter().all(Node::is_constant);
-        let call = Node::Call(Box::new(Call { operator: self, arguments, slot: 0, regex: None }));
+        let call = Node::Call(Box::new(Call {
+            operator: self,
+            arguments,
+            slot: 0,
+            regex: None,
+            script: None,
+        }));
         if fold { parser.fold(call) } else { Ok(call) }
     }
 
@@ -321,6 +330,7 @@ static FAMILIES: &[&[Operator]] = &[
     conditional::OPERATORS,
     convert::OPERATORS,
     date::OPERATORS,
+    function::OPERATORS,
     hash::OPERATORS,
     json::OPERATORS,
     object::OPERATORS,
@@ -339,9 +349,10 @@ pub(crate) fn find(name: &str) -> Option<&'static Operator> {
     })
 }
 
-/// The names of all expression operators, family by family.
+/// The names of all expression operators for clients, family by family.
 pub fn operators() -> impl Iterator<Item = &'static str> {
-    FAMILIES.iter().flat_map(|family| family.iter().map(|operator| operator.name))
+    let all = FAMILIES.iter().flat_map(|family| family.iter().map(|operator| operator.name));
+    all.filter(|name| !name.starts_with("$_"))
 }
 
 /// Whether an operator gives the same value each time, as far as it is known.

@@ -3,6 +3,7 @@
 
 use super::{Node, operator};
 use crate::ParseContext;
+use crate::field_path;
 use crate::show::show;
 use value::{Code, Error, OwnedVal, Result, Val};
 
@@ -91,7 +92,10 @@ impl<'p> Parser<'p> {
             if fields.iter().any(|(known, _)| **known == *name) {
                 return Err(Error::new(
                     Code(16406),
-                    format!("duplicate field name specified in object literal: {doc:?}"),
+                    format!(
+                        "duplicate field name specified in object literal: {}",
+                        show(Val::Document(doc))
+                    ),
                 ));
             }
             fields.push((name.into(), self.parse(operand.get())?));
@@ -235,15 +239,7 @@ fn split_path(path: &str) -> Result<Vec<Box<str>>> {
 }
 
 fn check_path_part(name: &str) -> Result<()> {
-    if name.is_empty() {
-        return Err(Error::new(Code(15998), "FieldPath field names may not be empty strings."));
-    }
-    if name.starts_with('$') {
-        return Err(Error::new(
-            Code(16410),
-            "FieldPath field names may not start with '$'. Consider using $getField or $setField.",
-        ));
-    }
+    field_path::check_part(name)?;
     if name.contains('\0') {
         return Err(Error::new(
             Code(16411),

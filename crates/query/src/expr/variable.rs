@@ -10,7 +10,6 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::special("$createObjectId", parse_nothing, create_object_id).impure(),
     Operator::special("$createUUID", parse_nothing, create_uuid).impure(),
     Operator::special("$expr", parse_expr, nothing),
-    Operator::special("$function", parse_function, nothing),
     Operator::special_lazy("$let", parse_let, eval_let),
     Operator::special("$literal", parse_literal, nothing),
     Operator::special_lazy("$meta", parse_meta, meta),
@@ -42,20 +41,6 @@ fn parse_literal(_: &mut Parser<'_>, _: &'static Operator, value: Val<'_>) -> Re
 /// `$expr`: an expression written as one.
 fn parse_expr(parser: &mut Parser<'_>, _: &'static Operator, value: Val<'_>) -> Result<Node> {
     parser.parse(value)
-}
-
-/// Refused as on a server without JavaScript.
-fn parse_function(_: &mut Parser<'_>, _: &'static Operator, value: Val<'_>) -> Result<Node> {
-    if value.as_doc().is_none() {
-        return Err(Error::new(
-            Code(31260),
-            format!("$function requires an object as an argument, found: {}", value.kind().name()),
-        ));
-    }
-    Err(Error::new(
-        Code(31264),
-        "Cannot run server-side javascript without the javascript engine enabled",
-    ))
 }
 
 fn nothing<'a>(_: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -100,7 +85,7 @@ fn parse_let(parser: &mut Parser<'_>, operator: &'static Operator, value: Val<'_
     }
     let slot = parser.reserve(names.len());
     arguments.push(parser.with_variables(&names, slot, |parser| parser.parse(body))?);
-    Ok(Node::Call(Box::new(Call { operator, arguments, slot, regex: None })))
+    Ok(Node::Call(Box::new(Call { operator, arguments, slot, regex: None, script: None })))
 }
 
 fn eval_let<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
@@ -120,7 +105,7 @@ fn parse_meta(_: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>) -
     }
     // Not folded: the value belongs to the document.
     let arguments = vec![Node::constant(value)];
-    Ok(Node::Call(Box::new(Call { operator, arguments, slot: 0, regex: None })))
+    Ok(Node::Call(Box::new(Call { operator, arguments, slot: 0, regex: None, script: None })))
 }
 
 fn meta<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {

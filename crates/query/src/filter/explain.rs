@@ -35,6 +35,9 @@ pub(super) fn node(node: &Node, out: &mut Writer<'_>) {
         Node::Schema(schema) => {
             out.append("$jsonSchema", Val::Document(schema.source()));
         }
+        Node::Where(node) => {
+            out.append("$where", Val::Code(&node.source));
+        }
         Node::SampleRate(rate) => {
             out.f64("$sampleRate", *rate);
         }
@@ -89,6 +92,7 @@ fn rank(node: &Node) -> u8 {
         Node::Nor(_) => 16,
         Node::Expr(_) => 18,
         Node::Schema(_) | Node::SampleRate(_) | Node::Const(_) => 19,
+        Node::Where(_) => 20,
         Node::Text(_) => 21,
     }
 }

@@ -76,6 +76,7 @@ impl Node {
             }
             Node::Text(query) => query.matches(doc),
             Node::Schema(schema) => schema.matches(doc),
+            Node::Where(node) => node.script.is_true_of(doc),
             Node::SampleRate(rate) => Ok(fastrand::f64() < *rate),
             Node::Const(answer) => Ok(*answer),
         }
@@ -285,12 +286,20 @@ pub(super) fn contains(
 }
 
 pub(super) fn regex_matches(regex: &crate::regex::Regex, value: RawVal<'_>) -> Result<bool> {
-    match value.get() {
-        Val::String(text) | Val::Symbol(text) => regex.is_match(text),
-        Val::Regex(pattern, options) => {
-            Ok(pattern == regex.pattern() && options == regex.options())
-        }
-        _ => Ok(false),
+    let found = match value.string_bytes() {
+        Some(text) => regex.is_match_bytes(text),
+        None => match value.get() {
+            Val::Symbol(text) => regex.is_match(text),
+            Val::Regex(pattern, options) => {
+                return Ok(pattern == regex.pattern() && options == regex.options());
+            }
+            _ => return Ok(false),
+        },
+    };
+    match found {
+        // As in MongoDB a search that takes too many steps finds nothing.
+        Err(error) if error.code() == crate::regex::TOO_MANY_STEPS => Ok(false),
+        found => found,
     }
 }
 

@@ -83,13 +83,34 @@ impl Filter {
         Ok(true)
     }
 
-    /// Returns whether a document matches, and sets the array position that the positional `$`
-    /// refers to.
+    /// Returns whether a document matches, and sets the array position that the positional `$` of
+    /// an update refers to.
     ///
     /// # Errors
     /// As `matches`.
     pub fn matches_at(&self, doc: RawDoc<'_>, position: &mut Option<usize>) -> Result<bool> {
-        let mut search = position::PositionSearch::default();
+        self.search(doc, position, false)
+    }
+
+    /// The same for the positional `$` of a projection.
+    ///
+    /// # Errors
+    /// As `matches`.
+    pub fn matches_for_projection(
+        &self,
+        doc: RawDoc<'_>,
+        position: &mut Option<usize>,
+    ) -> Result<bool> {
+        self.search(doc, position, true)
+    }
+
+    fn search(
+        &self,
+        doc: RawDoc<'_>,
+        position: &mut Option<usize>,
+        as_written: bool,
+    ) -> Result<bool> {
+        let mut search = position::PositionSearch::new(as_written);
         for node in self.left() {
             if !search.matches(node, doc)? {
                 return Ok(false);
@@ -216,9 +237,9 @@ impl Conditions {
 
 impl Node {
     /// Appends explain's form of the conditions, except those that the caller names.
-    pub fn explain_without(&self, told: Conditions, out: &mut Writer<'_>) {
+    pub fn explain_without(&self, left_out: Conditions, out: &mut Writer<'_>) {
         let all = self.conditions().iter().enumerate();
-        explain::all(all.filter(|(at, _)| !told.contains(*at)).map(|(_, node)| node), out);
+        explain::all(all.filter(|(at, _)| !left_out.contains(*at)).map(|(_, node)| node), out);
     }
 
     /// The conditions that must all hold: those of a conjunction, or else the node itself.
@@ -237,7 +258,7 @@ impl Test {
     /// # Errors
     /// As `Filter::parse`.
     pub fn parse_elem_match(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Test> {
-        operators::elem_match_test(&Parser { context }, doc, Nesting::TOP)
+        operators::elem_match_test(&Parser { context }, doc, Nesting::PROJECTION)
     }
 
     /// The first element of an array that an `$elemMatch` accepts, with its place.

@@ -8,6 +8,7 @@ use super::types::TypeSet;
 use crate::expr::Expr;
 use crate::geo::{Geo, Near};
 use crate::regex::Regex;
+use crate::script::Script;
 use crate::text::TextQuery;
 use value::OwnedVal;
 use value::path::Path;
@@ -45,10 +46,20 @@ pub enum Node {
     Text(Box<TextQuery>),
     /// `$jsonSchema`.
     Schema(Box<Schema>),
+    /// `$where`: a function in JavaScript that must be true.
+    Where(Box<WhereNode>),
     /// True for this share of documents, drawn at random.
     SampleRate(f64),
     /// Always or never.
     Const(bool),
+}
+
+/// `$where`, with its source for explain.
+#[derive(Debug)]
+pub struct WhereNode {
+    pub(crate) script: Script,
+    /// The source of the function.
+    pub source: String,
 }
 
 /// `$expr`, with its source for explain.

@@ -1,10 +1,11 @@
 //! Compiles a filter document: fields and top-level operators.
 
-use super::node::{ExprNode, Leaf, Node, Test};
+use super::node::{ExprNode, Leaf, Node, Test, WhereNode};
 use super::operators;
 use super::schema::Schema;
-use crate::ParseContext;
+use crate::context::{Javascript, ParseContext};
 use crate::expr::Expr;
+use crate::script::Script;
 use crate::text::TextQuery;
 use value::path::Path;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
@@ -19,10 +20,14 @@ pub(super) struct Nesting {
     depth: usize,
     /// Whether it applies to the whole document, not to an array element.
     top: bool,
+    /// Whether it is the `$elemMatch` of a projection, in which some operators are refused.
+    projection: bool,
 }
 
 impl Nesting {
-    pub(super) const TOP: Nesting = Nesting { depth: 0, top: true };
+    pub(super) const TOP: Nesting = Nesting { depth: 0, top: true, projection: false };
+    /// The `$elemMatch` of a projection.
+    pub(super) const PROJECTION: Nesting = Nesting { depth: 0, top: true, projection: true };
 
     /// One operator deeper.
     ///
@@ -187,7 +192,11 @@ fn all_of(nodes: Vec<Node>) -> Node {
     }
     // Expensive conditions come last, so that a leaf that fails avoids them. The order of the
     // others is kept, because the last match in an array sets the position for `$`.
-    flat.sort_by_key(|node| matches!(node, Node::Expr(_) | Node::Schema(_) | Node::Text(_)));
+    flat.sort_by_key(|node| match node {
+        Node::Expr(_) | Node::Schema(_) | Node::Text(_) => 1,
+        Node::Where(_) => 2,
+        _ => 0,
+    });
     match flat.pop() {
         Some(single) if flat.is_empty() => single,
         Some(last) => {
@@ -233,24 +242,20 @@ fn any_of(mut list: Vec<Node>) -> Node {
         _ => return Node::Or(list),
     };
     let is_member = |node: &Node| match node {
-        Node::Leaf(leaf) => leaf.path == path && matches!(leaf.test, Test::Eq(_) | Test::In { .. }),
+        // An `$in` of several values stays apart: it would give `$` a position that `$or` does not.
+        Node::Leaf(leaf) => leaf.path == path && matches!(leaf.test, Test::Eq(_)),
         _ => false,
     };
     if !list.iter().all(is_member) {
         return Node::Or(list);
     }
-    let (mut all, mut patterns) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
     for node in list {
-        match node {
-            Node::Leaf(Leaf { test: Test::Eq(value), .. }) => all.push(value),
-            Node::Leaf(Leaf { test: Test::In { values, regexes }, .. }) => {
-                all.extend(values);
-                patterns.extend(regexes);
-            }
-            _ => {}
+        if let Node::Leaf(Leaf { test: Test::Eq(value), .. }) = node {
+            all.push(value);
         }
     }
-    operators::member_of(all, patterns).at(&path)
+    operators::member_of(all, Vec::new()).at(&path)
 }
 
 fn nor(
@@ -350,9 +355,15 @@ fn json_schema(
     _: &Parser<'_>,
     _: &'static str,
     value: Val<'_>,
-    _: Nesting,
+    place: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
+    if place.projection {
+        return Err(Error::new(
+            Code::QUERY_FEATURE_NOT_ALLOWED,
+            "$jsonSchema is not allowed in this context",
+        ));
+    }
     let Val::Document(doc) = value else {
         return Err(Error::type_mismatch("$jsonSchema must be an object"));
     };
@@ -390,21 +401,41 @@ fn text(
 }
 
 fn javascript(
-    _: &Parser<'_>,
+    parser: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
     place: Nesting,
-    _: &mut Vec<Node>,
+    nodes: &mut Vec<Node>,
 ) -> Result<()> {
     only_at_top(name, place)?;
-    match value {
+    let source = match value {
         Val::String("") | Val::Code("") | Val::CodeWithScope("", _) => {
-            Err(Error::bad_value("code for $where cannot be empty"))
+            return Err(Error::bad_value("code for $where cannot be empty"));
         }
+        Val::String(source) | Val::Code(source) | Val::CodeWithScope(source, _) => source,
+        _ => return Err(Error::bad_value("$where got bad type")),
+    };
+    match parser.context.javascript {
         // The error of MongoDB when JavaScript is disabled.
-        Val::String(_) | Val::Code(_) | Val::CodeWithScope(..) => {
-            Err(Error::new(Code(6_108_304), "no globalScriptEngine in $where parsing"))
+        Javascript::Off => {
+            return Err(Error::new(Code(6_108_304), "no globalScriptEngine in $where parsing"));
         }
-        _ => Err(Error::bad_value("$where got bad type")),
+        Javascript::Expressions => return Err(where_refused()),
+        Javascript::Everywhere => {}
     }
+    if matches!(value, Val::CodeWithScope(..)) {
+        return Err(Error::new(
+            Code(4_649_201),
+            "$where no longer supports deprecated BSON type CodeWScope",
+        ));
+    }
+    let script = Script::new(vec![source.to_owned()], parser.context);
+    script.check()?;
+    nodes.push(Node::Where(Box::new(WhereNode { script, source: source.to_owned() })));
+    Ok(())
+}
+
+/// The error for a `$where` in a place that does not allow one.
+pub(super) fn where_refused() -> Error {
+    Error::bad_value("$where is not allowed in this context")
 }

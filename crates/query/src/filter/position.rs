@@ -1,7 +1,8 @@
 //! The array position that the positional `$` of updates and projections refers to.
 //!
-//! Each condition that is satisfied inside an array gives a position. The last one is used, in the
-//! order into which MongoDB sorts conditions: by operator, then by path.
+//! Each condition that is satisfied inside an array gives a position. The last one is used: for
+//! updates in the order into which MongoDB sorts conditions (by operator, then by path), for
+//! projections in the order in which they are written.
 
 use super::node::{Node, Test};
 use value::{RawDoc, Result};
@@ -10,12 +11,17 @@ use value::{RawDoc, Result};
 type Rank<'n> = (u8, &'n str);
 
 /// Finds the position for one document.
-#[derive(Default)]
 pub(super) struct PositionSearch<'n> {
     last: Option<(Rank<'n>, usize)>,
+    /// Whether the order is the written one.
+    as_written: bool,
 }
 
 impl<'n> PositionSearch<'n> {
+    pub(super) fn new(as_written: bool) -> PositionSearch<'n> {
+        PositionSearch { last: None, as_written }
+    }
+
     /// Returns whether a document matches a condition, and notes its position.
     pub(super) fn matches(&mut self, node: &'n Node, doc: RawDoc<'_>) -> Result<bool> {
         if let Node::And(nodes) = node {
@@ -32,7 +38,7 @@ impl<'n> PositionSearch<'n> {
         }
         if let Some(position) = position {
             let rank = rank(node);
-            if self.last.is_none_or(|(last, _)| last <= rank) {
+            if self.as_written || self.last.is_none_or(|(last, _)| last <= rank) {
                 self.last = Some((rank, position));
             }
         }

@@ -54,6 +54,9 @@ pub(super) fn refuse(root: &Node) -> Result<()> {
             "$geoNear, $near, and $nearSphere are not allowed in this context",
         ));
     }
+    if has_where(root) {
+        return Err(super::parse::where_refused());
+    }
     match find_text(root) {
         Some(_) => Err(Error::bad_value("$text is not allowed in this context")),
         None => Ok(()),
@@ -70,6 +73,14 @@ fn as_near(node: &Node) -> Option<(&Path, &Near)> {
 
 fn is_special(node: &Node) -> bool {
     matches!(node, Node::Text(_)) || as_near(node).is_some()
+}
+
+fn has_where(node: &Node) -> bool {
+    match node {
+        Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes.iter().any(has_where),
+        Node::Not(inner) => has_where(inner),
+        node => matches!(node, Node::Where(_)),
+    }
 }
 
 fn has_near(node: &Node) -> bool {

@@ -8,7 +8,7 @@
 use super::plane::PlaneShape;
 use super::region::Region;
 use super::shape::Stored;
-use super::sphere::{self, Geometry, UnitVector};
+use super::sphere::{self, UnitVector};
 use super::{Point, plane};
 use crate::interrupt;
 use std::collections::VecDeque;
@@ -19,6 +19,10 @@ const SPHERE_DEPTH: usize = 24;
 const CELLS_OF_SHAPE: usize = 20;
 /// The most cells for the region of a query.
 const CELLS_OF_REGION: usize = 28;
+
+/// How far outside of a region a location may be that counts as inside: the smallest cells that
+/// shapes are compared with are about a centimetre wide.
+const REGION_SLACK: f64 = 4e-9;
 
 /// What a cell is part of.
 pub trait Grid {
@@ -196,12 +200,10 @@ impl Sphere {
     pub fn of_shape(&self, stored: &Stored) -> Vec<String> {
         match stored {
             Stored::Point { point, .. } => vec![self.of_point(sphere::unit_vector(*point))],
-            Stored::Geometry(geometry) => self.of_geometry(geometry, CELLS_OF_SHAPE),
+            Stored::Geometry(geometry) => {
+                cover(self, CELLS_OF_SHAPE, measure_on_sphere(|p| geometry.signed_distance(p)))
+            }
         }
-    }
-
-    fn of_geometry(&self, geometry: &Geometry, most: usize) -> Vec<String> {
-        cover(self, most, measure_on_sphere(|place| geometry.signed_distance(place)))
     }
 
     /// The name of the smallest cell that contains a point.
@@ -237,9 +239,13 @@ impl Sphere {
             Region::Cap(centre, radius) => Some(cover(
                 self,
                 CELLS_OF_REGION,
-                measure_on_sphere(|place| sphere::angle(place, *centre) - radius),
+                measure_on_sphere(|place| sphere::angle(place, *centre) - radius - REGION_SLACK),
             )),
-            Region::Sphere(geometry) => Some(self.of_geometry(geometry, CELLS_OF_REGION)),
+            Region::Sphere(geometry) => Some(cover(
+                self,
+                CELLS_OF_REGION,
+                measure_on_sphere(|place| geometry.signed_distance(place) - REGION_SLACK),
+            )),
         }
     }
 }
@@ -284,7 +290,10 @@ impl Plane {
                     return (0.0, reach);
                 }
                 let place = sphere::unit_vector(cell.centre);
-                (sphere::angle(place, *centre) - radius, reach * (1.0 + 1e-9) + 1e-12)
+                (
+                    sphere::angle(place, *centre) - radius - REGION_SLACK,
+                    reach * (1.0 + 1e-9) + 1e-12,
+                )
             })),
             Region::Sphere(_) => None,
         }

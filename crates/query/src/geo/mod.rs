@@ -1,13 +1,18 @@
 //! Points and shapes on the plane and on the sphere.
 //!
-//! `shape` reads legacy pairs and GeoJSON, `plane` and `sphere` are the mathematics, `region` is
-//! the argument of a query, `cells` divides plane and sphere into a tree of cells whose names are
-//! index keys. Our own code, because results and errors must equal MongoDB's, including the rings
+//! `shape` reads legacy pairs and GeoJSON, `plane` and `sphere` are the mathematics (with
+//! `orientation`, `bounds`, `leaf`, `ring` and `polygon`), `region` is the argument of a query,
+//! `cells` divides plane and sphere into a tree of cells whose names are index keys. Our own code, because results and errors must equal MongoDB's, including the rings
 //! that are refused, and cell names are stored on disk.
 
+mod bounds;
 pub mod cells;
+mod leaf;
+mod orientation;
 pub mod plane;
+pub mod polygon;
 pub mod region;
+pub mod ring;
 pub mod shape;
 pub mod sphere;
 

@@ -68,16 +68,16 @@ impl Geo {
             };
             found = Some(match (specifier, argument) {
                 ("$uniqueDocs", _) => continue,
-                ("$box" | "$polygon" | "$center", Val::Array(array)) => {
+                ("$box" | "$polygon" | "$center", Val::Array(array) | Val::Document(array)) => {
                     (Region::PlaneShape(shape::flat_shape(specifier, array)?), true)
                 }
-                ("$centerSphere", Val::Array(array)) => {
+                ("$centerSphere", Val::Array(array) | Val::Document(array)) => {
                     let (centre, radius) = shape::circle(array)?;
                     (Region::Cap(sphere::unit_vector(shape::on_earth(centre)?), radius), true)
                 }
-                ("$geometry", Val::Array(_)) => {
-                    let point = shape::on_earth(shape::legacy_point(argument)?)?;
-                    (point_region(point), false)
+                ("$geometry", Val::Array(_)) => legacy_region(argument)?,
+                ("$geometry", Val::Document(doc)) if has_number_first(doc) => {
+                    legacy_region(argument)?
                 }
                 ("$geometry", Val::Document(doc)) => match shape::geo_json(doc)? {
                     Parsed::Point(point) => (point_region(point), false),
@@ -110,6 +110,9 @@ impl Geo {
             return false;
         }
         let Ok(stored) = Stored::parse(value) else { return false };
+        if stored.is_strict() {
+            return false;
+        }
         match (&self.region, self.ask) {
             (Region::PlaneShape(flat), _) => {
                 stored.flat().is_some_and(|point| flat.contains(point))
@@ -126,6 +129,16 @@ impl Geo {
             }
         }
     }
+}
+
+fn has_number_first(doc: RawDoc<'_>) -> bool {
+    doc.first().is_some_and(|(_, first)| first.get().is_number())
+}
+
+/// A legacy pair as a region, which has no area.
+fn legacy_region(value: Val<'_>) -> Result<(Region, bool)> {
+    let point = shape::on_earth(shape::exact_pair(value)?)?;
+    Ok((point_region(point), false))
 }
 
 fn point_region(point: Point) -> Region {
@@ -179,10 +192,20 @@ impl Near {
             if near.spherical && !point.is_on_earth() {
                 return Err(Error::bad_value("Legacy point is out of bounds for spherical query"));
             }
+        } else if let Val::Document(doc) = value
+            && let Ok(point) = shape::geo_json_point(doc)
+        {
+            near.point = point;
+            near.spherical = true;
+            near.metres = true;
+            near.distances(siblings)?;
         } else {
             near.geo_json(doc)?;
             if let Some((other, _)) = siblings.iter().nth(1) {
-                return Err(invalid(Code(34413), other));
+                return Err(Error::bad_value(format!(
+                    "geo near accepts just one argument when querying for a GeoJSON point. Extra \
+                     field found: {other}"
+                )));
             }
         }
         Ok(near)
@@ -193,6 +216,11 @@ impl Near {
         if let Some((_, third)) = doc.iter().nth(2) {
             self.max = distance("$maxDistance", third.get(), Code(16895), Code(16896))?;
         }
+        self.distances(siblings)
+    }
+
+    /// The distances beside a point.
+    fn distances(&mut self, siblings: RawDoc<'_>) -> Result<()> {
         for (name, value) in siblings.iter().skip(1) {
             match name {
                 "$maxDistance" => {
@@ -218,12 +246,8 @@ impl Near {
                     found = true;
                     self.geometry(value)?;
                 }
-                "$maxDistance" => {
-                    self.max = distance(name, value, Code::BAD_VALUE, Code::BAD_VALUE)?;
-                }
-                "$minDistance" => {
-                    self.min = distance(name, value, Code::BAD_VALUE, Code::BAD_VALUE)?;
-                }
+                "$maxDistance" => self.max = finite_distance(name, value)?,
+                "$minDistance" => self.min = finite_distance(name, value)?,
                 name => return Err(invalid(Code::BAD_VALUE, name)),
             }
         }
@@ -241,19 +265,13 @@ impl Near {
                 error.message()
             ))
         };
-        self.point = match value {
-            Val::Document(doc) if shape::is_geo_json(doc) => {
-                let coordinates = doc.get("coordinates").unwrap_or(Val::Missing);
-                let point = shape::legacy_point(coordinates).map_err(wrong)?;
-                self.spherical = true;
-                self.metres = true;
-                point
-            }
-            value => shape::legacy_point(value).map_err(wrong)?,
-        };
-        if self.spherical {
-            shape::on_earth(self.point).map_err(wrong)?;
+        let Val::Document(doc) = value else { return Err(no_geo_json(value)) };
+        if !shape::is_geo_json(doc) {
+            return Err(no_geo_json(value));
         }
+        self.point = shape::geo_json_point(doc).map_err(wrong)?;
+        self.spherical = true;
+        self.metres = true;
         Ok(())
     }
 
@@ -268,7 +286,9 @@ impl Near {
             return stored.flat().map(|point| self.point.distance(point));
         }
         let angle = stored.on_sphere()?.distance(sphere::unit_vector(self.point));
-        Some(if self.metres { angle * EARTH_RADIUS_M } else { angle })
+        // MongoDB measures in metres, and divides.
+        let metres = angle * EARTH_RADIUS_M;
+        Some(if self.metres { metres } else { metres / EARTH_RADIUS_M })
     }
 
     /// Whether a distance is within the bounds.
@@ -297,6 +317,18 @@ impl Near {
 
 fn invalid(code: Code, name: &str) -> Error {
     Error::new(code, format!("invalid argument in geo near query: {name}"))
+}
+
+fn no_geo_json(value: Val<'_>) -> Error {
+    Error::bad_value(format!("$near requires geojson point, given {}", show(value)))
+}
+
+/// A distance beside a `$geometry`, which must be finite.
+fn finite_distance(name: &str, value: Val<'_>) -> Result<f64> {
+    match distance(name, value, Code::BAD_VALUE, Code::BAD_VALUE)? {
+        number if number.is_finite() => Ok(number),
+        _ => Err(Error::bad_value(format!("{name} must be non-negative"))),
+    }
 }
 
 fn distance(name: &str, value: Val<'_>, no_number: Code, negative: Code) -> Result<f64> {

@@ -1,13 +1,21 @@
 //! Reads points and shapes: legacy pairs (`[x, y]`, `{x: .., y: ..}`) and GeoJSON.
 
-use super::sphere::{self, BadRing, Geometry, Line, Polygon, Ring, UnitVector};
+use super::polygon::{Line, Polygon};
+use super::ring::{BadRing, Ring, Side};
+use super::sphere::{self, Geometry, UnitVector};
 use super::{Point, plane};
 use crate::interrupt;
 use crate::show::show;
 use value::{Error, RawDoc, Result, Val};
 
-/// Deepest nesting of geometry collections.
-const DEPTH_MAX: usize = 50;
+/// How strictly a geometry is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Checks {
+    /// As MongoDB reads what is new.
+    All,
+    /// Whatever an index may hold: earlier versions accepted more.
+    None,
+}
 
 /// A location that a document holds.
 #[derive(Clone, Debug)]
@@ -29,8 +37,21 @@ impl Stored {
     /// # Errors
     /// `BadValue` with the reason why it is none.
     pub fn parse(value: Val<'_>) -> Result<Stored> {
+        Stored::read(value, Checks::All)
+    }
+
+    /// Reads a location that is in an index, also one that `parse` refuses but earlier versions
+    /// accepted.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_indexed(value: Val<'_>) -> Result<Stored> {
+        Stored::read(value, Checks::None)
+    }
+
+    fn read(value: Val<'_>, checks: Checks) -> Result<Stored> {
         match value {
-            Val::Document(doc) if is_geo_json(doc) => match geo_json(doc)? {
+            Val::Document(doc) if is_geo_json(doc) => match geo_json_with(doc, checks)? {
                 Parsed::Point(point) => Ok(Stored::Point { point, geo_json: true }),
                 Parsed::Geometry(geometry, _) => Ok(Stored::Geometry(geometry)),
             },
@@ -47,6 +68,15 @@ impl Stored {
         }
     }
 
+    /// Whether it is a polygon whose direction determines the inside. Such are never found.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        match self {
+            Stored::Point { .. } => false,
+            Stored::Geometry(geometry) => geometry.polygons.iter().any(Polygon::is_strict),
+        }
+    }
+
     /// Its form on the sphere, if it has one.
     #[must_use]
     pub fn on_sphere(&self) -> Option<std::borrow::Cow<'_, Geometry>> {
@@ -56,6 +86,7 @@ impl Stored {
                 Some(Cow::Owned(Geometry::point(sphere::unit_vector(*point))))
             }
             Stored::Point { .. } => None,
+            Stored::Geometry(_) if self.is_strict() => None,
             Stored::Geometry(geometry) => Some(Cow::Borrowed(geometry)),
         }
     }
@@ -94,13 +125,20 @@ pub(super) fn legacy_point(value: Val<'_>) -> Result<Point> {
     Ok(Point { x, y })
 }
 
+/// Reads a pair of numbers and nothing else, as queries have it.
+pub(super) fn exact_pair(value: Val<'_>) -> Result<Point> {
+    let point = legacy_point(value)?;
+    match value {
+        Val::Array(doc) | Val::Document(doc) if doc.iter().nth(2).is_some() => {
+            Err(Error::bad_value("Point must only contain two numeric elements"))
+        }
+        _ => Ok(point),
+    }
+}
+
 /// Reads the numbers of a GeoJSON point.
 fn position(value: Val<'_>) -> Result<Point> {
-    let point = match value {
-        Val::Array(_) => legacy_point(value)?,
-        _ => return Err(Error::bad_value("GeoJSON coordinates must be an array")),
-    };
-    on_earth(point)
+    on_earth(legacy_point(value)?)
 }
 
 /// Refuses coordinates that are not a longitude and a latitude.
@@ -134,28 +172,55 @@ fn strict_winding(doc: RawDoc<'_>) -> Result<bool> {
     }
 }
 
+/// Refuses shapes whose direction would determine the inside, but that have none.
+fn no_strict_winding(doc: RawDoc<'_>, checks: Checks) -> Result<()> {
+    if strict_winding(doc)? && checks == Checks::All {
+        return Err(Error::bad_value("Strict winding order is only supported by polygon"));
+    }
+    Ok(())
+}
+
+/// Reads a GeoJSON point.
+pub(super) fn geo_json_point(doc: RawDoc<'_>) -> Result<Point> {
+    geo_json_point_with(doc, Checks::All)
+}
+
+fn geo_json_point_with(doc: RawDoc<'_>, checks: Checks) -> Result<Point> {
+    if doc.get("type").and_then(Val::as_str) != Some("Point") {
+        return Err(Error::bad_value("not a GeoJSON point"));
+    }
+    no_strict_winding(doc, checks)?;
+    position(doc.get("coordinates").unwrap_or(Val::Missing))
+}
+
 /// Reads a GeoJSON geometry.
 pub(super) fn geo_json(doc: RawDoc<'_>) -> Result<Parsed> {
+    geo_json_with(doc, Checks::All)
+}
+
+fn geo_json_with(doc: RawDoc<'_>, checks: Checks) -> Result<Parsed> {
     let mut geometry = Geometry::default();
     if doc.get("type").and_then(Val::as_str) == Some("Point") {
-        strict_winding(doc)?;
-        return position(doc.get("coordinates").unwrap_or(Val::Missing)).map(Parsed::Point);
+        return geo_json_point_with(doc, checks).map(Parsed::Point);
     }
-    add(doc, &mut geometry, 0)?;
+    add(doc, &mut geometry, checks)?;
     let area = geometry.points.is_empty() && geometry.lines.is_empty();
     Ok(Parsed::Geometry(Box::new(geometry), area))
 }
 
-fn add(doc: RawDoc<'_>, out: &mut Geometry, depth: usize) -> Result<()> {
+fn add(doc: RawDoc<'_>, out: &mut Geometry, checks: Checks) -> Result<()> {
     let unknown =
         || Error::bad_value(format!("unknown GeoJSON type: {}", show(Val::Document(doc))));
     let Some(Val::String(kind)) = doc.get("type") else { return Err(unknown()) };
     let coordinates = doc.get("coordinates").unwrap_or(Val::Missing);
-    let strict = strict_winding(doc)?;
+    let strict = kind != "GeometryCollection" && strict_winding(doc)?;
+    if kind != "Polygon" && strict {
+        no_strict_winding(doc, checks)?;
+    }
     match kind {
         "Point" => out.points.push(sphere::unit_vector(position(coordinates)?)),
         "LineString" => out.lines.push(line(coordinates)?),
-        "Polygon" => out.polygons.push(polygon(coordinates, strict)?),
+        "Polygon" => out.polygons.push(polygon(coordinates, strict, checks)?),
         "MultiPoint" => {
             for point in elements("MultiPoint", coordinates)? {
                 out.points.push(sphere::unit_vector(position(point)?));
@@ -168,10 +233,10 @@ fn add(doc: RawDoc<'_>, out: &mut Geometry, depth: usize) -> Result<()> {
         }
         "MultiPolygon" => {
             for part in elements("MultiPolygon", coordinates)? {
-                out.polygons.push(polygon(part, strict)?);
+                out.polygons.push(polygon(part, strict, checks)?);
             }
         }
-        "GeometryCollection" => collection(doc, out, depth)?,
+        "GeometryCollection" => collection(doc, out, checks)?,
         _ => return Err(unknown()),
     }
     Ok(())
@@ -187,15 +252,12 @@ fn elements<'v>(kind: &str, coordinates: Val<'v>) -> Result<impl Iterator<Item =
     Ok(array.iter().map(|(_, element)| element.get()))
 }
 
-fn collection(doc: RawDoc<'_>, out: &mut Geometry, depth: usize) -> Result<()> {
+fn collection(doc: RawDoc<'_>, out: &mut Geometry, checks: Checks) -> Result<()> {
     let Some(Val::Array(parts)) = doc.get("geometries") else {
         return Err(Error::bad_value("GeometryCollection geometries must be an array"));
     };
     if parts.is_empty() {
         return Err(Error::bad_value("GeometryCollection geometries must have at least 1 element"));
-    }
-    if depth >= DEPTH_MAX {
-        return Err(Error::bad_value("GeometryCollections are nested too deeply"));
     }
     for (at, (_, part)) in parts.iter().enumerate() {
         let Some(part) = part.as_doc() else {
@@ -203,7 +265,12 @@ fn collection(doc: RawDoc<'_>, out: &mut Geometry, depth: usize) -> Result<()> {
                 "Element {at} of \"geometries\" is not an object"
             )));
         };
-        add(part, out, depth + 1)?;
+        let nested = part.get("type") == Some(Val::String("GeometryCollection"));
+        if nested && checks == Checks::All {
+            let shown = show(Val::Document(part));
+            return Err(Error::bad_value(format!("GeometryCollections cannot be nested: {shown}")));
+        }
+        add(part, out, checks)?;
     }
     Ok(())
 }
@@ -235,10 +302,10 @@ fn line(coordinates: Val<'_>) -> Result<Line> {
             show(coordinates)
         )));
     }
-    Ok(Line { places })
+    Ok(Line::new(places))
 }
 
-fn polygon(coordinates: Val<'_>, strict: bool) -> Result<Polygon> {
+fn polygon(coordinates: Val<'_>, strict: bool, checks: Checks) -> Result<Polygon> {
     let Val::Array(rings) = coordinates else {
         return Err(Error::bad_value("Polygon coordinates must be an array"));
     };
@@ -246,19 +313,21 @@ fn polygon(coordinates: Val<'_>, strict: bool) -> Result<Polygon> {
     let Some(first) = rings.next() else {
         return Err(Error::bad_value("Polygon has no loops."));
     };
-    let outer = closed(first)?;
-    let inverted = strict && Ring::is_big(&outer);
-    let outer = Ring::new(outer);
-    let mut polygon = Polygon { outer, holes: Vec::new(), inverted };
-    for shown in rings {
-        if strict {
+    let outer = Ring::new(closed(first, checks)?);
+    if strict {
+        if rings.next().is_some() {
             return Err(Error::bad_value(format!(
                 "Only one simple loop is allowed in a big polygon: {}",
                 show(coordinates)
             )));
         }
-        let hole = closed(shown)?;
-        let inside = hole.iter().all(|place| polygon.contains(*place));
+        return Ok(Polygon::strict(outer));
+    }
+    let outer = outer.smaller();
+    let mut holes = Vec::new();
+    for shown in rings {
+        let hole = Ring::new(closed(shown, checks)?).smaller();
+        let inside = checks == Checks::None || outer.contains_ring(&hole);
         interrupt::confirm()?;
         if !inside {
             return Err(Error::bad_value(format!(
@@ -268,14 +337,54 @@ fn polygon(coordinates: Val<'_>, strict: bool) -> Result<Polygon> {
                 show(first)
             )));
         }
-        polygon.holes.push(Ring::new(hole));
+        holes.push(hole);
     }
-    Ok(polygon)
+    if checks == Checks::All {
+        check_holes(&outer, &holes).map_err(|reason| {
+            Error::bad_value(format!("Polygon isn't valid: {reason} {}", show(coordinates)))
+        })?;
+    }
+    interrupt::confirm()?;
+    Ok(Polygon::new(outer, holes))
+}
+
+/// Refuses holes that share an edge with another ring or more than one corner with the outer one,
+/// that cross each other, or that are inside of each other.
+fn check_holes(outer: &Ring, holes: &[Ring]) -> Result<(), String> {
+    for (at, hole) in holes.iter().enumerate() {
+        if hole.shares_edge(outer) {
+            return Err(format!("Duplicate edge: loop {} and loop 0", at + 1));
+        }
+        for (other, second) in holes.iter().enumerate().skip(at + 1) {
+            if hole.shares_edge(second) {
+                return Err(format!("Duplicate edge: loop {} and loop {}", other + 1, at + 1));
+            }
+            match (hole.side_of(second), second.side_of(hole)) {
+                (Side::Crosses, _) => {
+                    return Err(format!("Loop {} crosses loop {}", at + 1, other + 1));
+                }
+                (Side::Inside, _) | (_, Side::Inside) => {
+                    return Err("Polygon interior loops cannot be nested".to_owned());
+                }
+                _ => {}
+            }
+        }
+        if hole.common_places(outer) > 1 {
+            return Err(format!(
+                "Loop {} shares more than one vertex with its parent loop 0",
+                at + 1
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The points of a closed line that does not cross itself; the first is not repeated at the end.
-fn closed(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
+fn closed(coordinates: Val<'_>, checks: Checks) -> Result<Vec<UnitVector>> {
     let mut places = unit_vectors(coordinates)?;
+    if places.is_empty() {
+        return Err(Error::bad_value(format!("Loop has no vertices: {}", show(coordinates))));
+    }
     let ends = places.first().copied() == places.last().copied() && places.len() > 1;
     if !ends {
         return Err(Error::bad_value(format!("Loop is not closed: {}", show(coordinates))));
@@ -286,6 +395,9 @@ fn closed(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
             "Loop must have at least 3 different vertices: {}",
             show(coordinates)
         )));
+    }
+    if checks == Checks::None {
+        return Ok(places);
     }
     let checked = Ring::check(&places);
     interrupt::confirm()?;
@@ -330,8 +442,11 @@ pub(super) fn circle(array: RawDoc<'_>) -> Result<(Point, f64)> {
     let mut elements = array.iter().map(|(_, element)| element.get());
     let centre = legacy_point(elements.next().unwrap_or(Val::Missing))?;
     let radius = elements.next().filter(|radius| radius.is_number()).and_then(Val::as_f64);
-    match radius {
-        Some(radius) if radius >= 0.0 => Ok((centre, radius)),
-        _ => Err(Error::bad_value("radius must be a non-negative number")),
+    let Some(radius) = radius.filter(|radius| *radius >= 0.0) else {
+        return Err(Error::bad_value("radius must be a non-negative number"));
+    };
+    if elements.next().is_some() {
+        return Err(Error::bad_value("Only 2 fields allowed for circular region"));
     }
+    Ok((centre, radius))
 }

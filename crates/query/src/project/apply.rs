@@ -204,10 +204,9 @@ impl<'a> Run<'_, 'a> {
                 "positional operator '.$' couldn't find a matching element in the array",
             ));
         };
+        let mismatch = || Error::new(Code(51247), "positional operator '.$' element mismatch");
         let element = value.as_array().and_then(|array| array.iter().nth(position));
-        let Some((_, element)) = element else {
-            return Err(Error::new(Code(51247), "positional operator '.$' element mismatch"));
-        };
+        let (_, element) = element.ok_or_else(mismatch)?;
         header(out, ARRAY, &field.name);
         let start = open(out);
         let mark = header(out, element.kind, "0");
@@ -215,7 +214,7 @@ impl<'a> Run<'_, 'a> {
             Action::Inside(tree) => {
                 let scope = Scope { positional: false, slices: true };
                 if !self.inside(tree, element, scope, mark, out)? {
-                    out.truncate(mark);
+                    return Err(mismatch());
                 }
             }
             _ => out.extend_from_slice(element.bytes),

@@ -5,7 +5,6 @@
 //! computed ones follow in the order in which they were named.
 
 mod apply;
-pub(crate) mod field_path;
 mod parse;
 mod tree;
 

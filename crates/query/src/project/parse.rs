@@ -1,9 +1,10 @@
 //! Compiling projections: what `find`, `$project`, `$addFields` and `$unset` accept.
 
 use super::tree::{Action, Kind, Slice, Tree};
-use super::{Mode, Projection, field_path};
+use super::{Mode, Projection};
 use crate::ParseContext;
 use crate::expr::Expr;
+use crate::field_path;
 use crate::filter::Test;
 use crate::show::show;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
@@ -18,9 +19,21 @@ impl Projection {
             Mode::Find => shape(doc, context, mode),
             Mode::Aggregate => shape(doc, context, mode)
                 .map_err(|error| error.context("Invalid $project :: caused by :: ")),
-            Mode::AddFields => add_fields(doc, context)
-                .map_err(|error| error.context("Invalid $addFields :: caused by :: ")),
+            Mode::AddFields => Projection::parse_add_fields("$addFields", doc, context),
         }
+    }
+
+    /// Compiles the argument of `$addFields` under this name or that of `$set`.
+    ///
+    /// # Errors
+    /// What MongoDB answers to a stage that it cannot parse.
+    pub fn parse_add_fields(
+        name: &str,
+        doc: RawDoc<'_>,
+        context: &ParseContext<'_>,
+    ) -> Result<Projection> {
+        add_fields(doc, context)
+            .map_err(|error| error.context(format!("Invalid {name} :: caused by :: ")))
     }
 
     /// Compiles the argument of `$unset`: a field path or an array of them.
@@ -115,6 +128,12 @@ impl<'p> Shaper<'p> {
         for (name, value) in doc {
             let value = value.get();
             let positional = self.positional_path(name)?;
+            if positional == Some("") {
+                return Err(Error::new(
+                    Code(5392900),
+                    format!("Projection on field {name} is invalid"),
+                ));
+            }
             let name = positional.unwrap_or(name);
             field_path::check(name)?;
             let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
@@ -242,7 +261,7 @@ impl<'p> Shaper<'p> {
                 "An empty sub-projection is not a valid value. Found empty object at path",
             ));
         };
-        if !first.starts_with('$') || doc.count() > 1 {
+        if !first.starts_with('$') || doc.count() > 1 || field_path::is_reference_part(first) {
             return self.document(path, doc, depth + 1);
         }
         match (first, self.mode) {

@@ -1,36 +1,38 @@
-//! Patterns with look-around or back references as programs for `backtrack`.
-//!
-//! The tree comes from the parser of `fancy-regex`. What is rare and cannot be bounded by counting
-//! steps here (calls of groups, conditions, verbs) gives no program; `fancy-regex` runs that itself.
+//! Patterns as programs for `backtrack`.
 
-use fancy_regex::{Assertion, Expr, LookAround};
-use regex_syntax::hir::{Class, HirKind};
-
-/// A set of characters: sorted ranges, ends included.
-pub(super) type Ranges = Box<[(char, char)]>;
+use super::first;
+use super::set::Set;
+use super::syntax::{Assertion, Lines, Mode, Node, Test, Tree, Verb};
+use super::width::{Lengths, branches, may_be_empty};
 
 /// One instruction.
 #[derive(Clone, Debug)]
 pub(super) enum Instruction {
     /// One character.
     One(Set),
-    /// As many of a set as the bounds allow: most first, or fewest first.
+    /// As many of a set as the bounds allow.
     Run {
         set: Set,
         least: usize,
         most: usize,
-        greedy: bool,
+        mode: Mode,
     },
     /// Continues at the first position, on failure at the second.
     Split(usize, usize),
     Jump(usize),
     /// Saves the position in a slot.
     Save(usize),
+    /// Ends a group, whose start is in the slot.
+    Close {
+        group: usize,
+        open: usize,
+    },
     /// Continues at the position in a slot.
     Return(usize),
     Assert(Assertion),
-    /// The text of a group; whether upper and lower case are the same.
-    Reference(usize, bool),
+    /// The text of the first of these groups that has matched; whether upper and lower case are
+    /// the same.
+    Reference(Box<[usize]>, bool),
     /// Sets a counter to zero.
     Reset(usize),
     /// Increments a counter.
@@ -55,39 +57,70 @@ pub(super) enum Instruction {
     Begin(usize),
     /// Discards the alternatives since `Begin`.
     Cut(usize),
-    /// Discards them and the one before, and fails.
-    CutAndFail(usize),
+    /// Undoes everything since `Begin`.
+    Undo(usize),
+    /// Begins a look-around. Verbs behind it do not end more than that; if it is positive, only
+    /// `(*THEN)` does not.
+    Barrier {
+        positive: bool,
+    },
     /// Goes back a number of characters.
     Back(usize),
-    /// The position where the search began.
-    AtSearchStart,
+    /// Continues at `no` unless the test holds.
+    Unless {
+        test: Condition,
+        no: usize,
+    },
+    /// Runs a group as a subroutine.
+    Call {
+        group: usize,
+        to: usize,
+    },
+    /// Returns if this group was called.
+    EndCall(usize),
+    /// Ends the call, look-around or pattern that it is in. `inside` are the groups between it
+    /// and the look-around.
+    Accept {
+        in_look: bool,
+        inside: Box<[usize]>,
+        end: usize,
+    },
+    Mark(Box<str>),
+    Fail,
+    /// What happens when the search comes back to it.
+    Verb(Stop),
+    /// `\R`
+    Newline {
+        ascii: bool,
+    },
+    /// `\X`
+    Cluster,
     Match,
 }
 
-/// A set of characters.
+/// The test of a conditional group that looks at no text.
 #[derive(Clone, Debug)]
-pub(super) enum Set {
-    Char(char),
-    /// Any but a newline.
-    Any,
-    /// Any at all.
-    All,
-    Ranges(Ranges),
+pub(super) enum Condition {
+    Group(Box<[usize]>),
+    Recursion,
+    RecursionOf(Box<[usize]>),
 }
 
-impl Set {
-    #[inline]
-    pub(super) fn has(&self, character: char) -> bool {
-        match self {
-            Set::Char(one) => *one == character,
-            Set::Any => character != '\n',
-            Set::All => true,
-            Set::Ranges(ranges) => {
-                let after = ranges.partition_point(|(from, _)| *from <= character);
-                after.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|r| character <= r.1)
-            }
-        }
-    }
+/// What happens when the search comes back to a verb.
+#[derive(Clone, Debug)]
+pub(super) enum Stop {
+    Commit,
+    Prune,
+    Skip,
+    SkipTo(Box<str>),
+    /// Continues with the next alternative. `height` is the slot that its group began with, `last`
+    /// whether there is no further one.
+    Then {
+        height: usize,
+        last: bool,
+    },
+    /// `(*THEN)` outside of alternatives.
+    ThenPrune,
 }
 
 /// A compiled pattern.
@@ -97,52 +130,112 @@ pub(super) struct Program {
     /// Groups, with the whole match.
     pub(super) groups: usize,
     pub(super) slots: usize,
-    /// The character with which every match begins.
-    pub(super) lead: Option<char>,
+    /// The characters with which every match begins.
+    pub(super) lead: Option<Set>,
+    /// A character that every match has.
+    pub(super) required: Option<char>,
     /// Whether matches are at the start of the text only.
     pub(super) anchored: bool,
-    /// Whether letters of all alphabets make words.
-    pub(super) unicode: bool,
+    /// The characters of words.
+    pub(super) word: Set,
+    pub(super) lines: Lines,
+    /// Whether a search may begin between CR and LF.
+    pub(super) names_newline: bool,
+    pub(super) limit: Option<u32>,
 }
 
-/// Longest program, in instructions: counted repetitions of long parts multiply.
-const INSTRUCTIONS_MAX: usize = 100_000;
+/// Longest program, in instructions.
+const INSTRUCTIONS_MAX: usize = 200_000;
 
 impl Program {
-    /// Compiles a pattern; `None` if it has parts that this has no instructions for.
-    pub(super) fn new(source: &str, unicode: bool) -> Option<Program> {
-        let tree = Expr::parse_tree(source).ok()?;
-        if tree.contains_subroutines {
-            return None;
-        }
-        let groups = count_groups(&tree.expr) + 1;
-        let mut compiler = Compiler { code: Vec::new(), next_group: 1, slots: 2 * groups };
-        compiler.push(Instruction::Save(0))?;
-        compiler.compile(&tree.expr)?;
-        compiler.push(Instruction::Save(1))?;
-        compiler.push(Instruction::Match)?;
-        let Compiler { code, slots, .. } = compiler;
-        let lead = match code.get(1) {
-            Some(Instruction::One(Set::Char(lead))) => Some(*lead),
-            _ => None,
+    /// Compiles a pattern; `None` if it is too large.
+    pub(super) fn new(tree: &Tree) -> Option<Program> {
+        let mut called = vec![false; tree.groups];
+        tree.node.any(&mut |node| {
+            if let Node::Call(group) = node
+                && let Some(place) = called.get_mut(*group)
+            {
+                *place = true;
+            }
+            false
+        });
+        let mut compiler = Compiler {
+            code: Vec::new(),
+            slots: 2 * tree.groups,
+            lengths: Lengths { root: &tree.node },
+            called,
+            starts: vec![None; tree.groups],
+            looks: vec![LookScope::default()],
+            alternations: Vec::new(),
         };
-        let anchored = matches!(code.get(1), Some(Instruction::Assert(Assertion::StartText)));
-        Some(Program { code, groups, slots, lead, anchored, unicode })
+        compiler.compile(&tree.node)?;
+        let end = compiler.push(Instruction::Match)?;
+        compiler.end_look(end);
+        let Compiler { mut code, slots, starts, .. } = compiler;
+        for instruction in &mut code {
+            if let Instruction::Call { group, to } = instruction {
+                *to = if *group == 0 { 0 } else { starts.get(*group).copied().flatten()? };
+            }
+        }
+        if tree.limit.is_none() {
+            possessive(&mut code);
+        }
+        let word = super::set::shorthand('w', tree.unicode)?;
+        Some(Program {
+            code,
+            groups: tree.groups,
+            slots,
+            lead: first::set(tree),
+            required: first::required(tree),
+            anchored: first::is_anchored(&tree.node),
+            word: Set::of(&word),
+            lines: tree.lines,
+            names_newline: tree.names_newline,
+            limit: tree.limit,
+        })
     }
 }
 
-fn count_groups(expr: &Expr) -> usize {
-    let own = usize::from(matches!(expr, Expr::Group(_)));
-    own + expr.children_iter().map(count_groups).sum::<usize>()
+/// Lets runs keep what they took if a character follows that they do not take: none of their shorter
+/// ends is before such a character.
+fn possessive(code: &mut [Instruction]) {
+    for at in 0..code.len() {
+        let next = code.iter().skip(at + 1).find(|i| !matches!(i, Instruction::Close { .. }));
+        let Some(Instruction::One(Set::Char(next))) = next else { continue };
+        let next = *next;
+        if let Some(Instruction::Run { set, mode, .. }) = code.get_mut(at)
+            && *mode == Mode::Greedy
+            && !set.has(next)
+        {
+            *mode = Mode::Possessive;
+        }
+    }
 }
 
-struct Compiler {
+/// A look-around, or the whole pattern, that `(*ACCEPT)` ends.
+#[derive(Default)]
+struct LookScope {
+    /// Open groups with the slots of their starts.
+    opened: Vec<(usize, usize)>,
+    /// The `Accept`s that end it.
+    accepts: Vec<usize>,
+}
+
+struct Compiler<'t> {
     code: Vec<Instruction>,
-    next_group: usize,
     slots: usize,
+    lengths: Lengths<'t>,
+    /// Which groups are called.
+    called: Vec<bool>,
+    /// Where groups begin.
+    starts: Vec<Option<usize>>,
+    looks: Vec<LookScope>,
+    /// The alternations around, in this look-around: the slot of each, and whether this is its
+    /// last alternative.
+    alternations: Vec<(usize, bool)>,
 }
 
-impl Compiler {
+impl Compiler<'_> {
     fn push(&mut self, instruction: Instruction) -> Option<usize> {
         if self.code.len() >= INSTRUCTIONS_MAX {
             return None;
@@ -162,75 +255,92 @@ impl Compiler {
         }
     }
 
-    fn compile(&mut self, expr: &Expr) -> Option<()> {
-        match expr {
-            Expr::Empty => {}
-            Expr::Concat(parts) => {
-                for part in parts {
-                    self.compile(part)?;
-                }
+    fn compile(&mut self, node: &Node) -> Option<()> {
+        let simple = match node {
+            Node::Empty => return Some(()),
+            Node::Set(set) => Instruction::One(set.clone()),
+            Node::Assert(assertion) => Instruction::Assert(*assertion),
+            Node::Reference { groups, folded } => {
+                Instruction::Reference(groups.clone().into(), *folded)
             }
-            Expr::Alt(parts) => {
-                self.alternatives(parts, |compiler, part| compiler.compile(part))?
+            Node::Call(group) => Instruction::Call { group: *group, to: 0 },
+            Node::Keep => Instruction::Save(0),
+            Node::Newline { ascii } => Instruction::Newline { ascii: *ascii },
+            Node::Cluster => Instruction::Cluster,
+            Node::Verb(verb) => return self.verb(verb),
+            Node::Concat(parts) => return parts.iter().try_for_each(|part| self.compile(part)),
+            Node::Alt(parts) => return self.alternatives(parts, false),
+            Node::Group(number, inner) => return self.group(*number, inner),
+            Node::Atomic(inner) => return self.atomic(|compiler| compiler.compile(inner)),
+            Node::Repeat { node, least, most, mode } => {
+                return self.repeat(node, *least, *most, *mode);
             }
-            Expr::Group(inner) => {
-                let group = self.next_group;
-                self.next_group += 1;
-                self.push(Instruction::Save(2 * group))?;
-                self.compile(inner)?;
-                self.push(Instruction::Save(2 * group + 1))?;
-            }
-            Expr::Literal { val, casei } => {
-                for character in val.chars() {
-                    let set = if *casei { folded(character)? } else { Set::Char(character) };
-                    self.push(Instruction::One(set))?;
-                }
-            }
-            Expr::Any { .. } | Expr::Delegate { .. } => {
-                let set = set_of(expr)?;
-                self.push(Instruction::One(set))?;
-            }
-            Expr::Assertion(assertion) => {
-                self.push(Instruction::Assert(*assertion))?;
-            }
-            Expr::Repeat { child, lo, hi, greedy } => self.repeat(child, *lo, *hi, *greedy)?,
-            Expr::LookAround(inner, kind) => self.look(inner, *kind)?,
-            Expr::AtomicGroup(inner) => {
-                let height = self.slot();
-                self.push(Instruction::Begin(height))?;
-                self.compile(inner)?;
-                self.push(Instruction::Cut(height))?;
-            }
-            Expr::Backref { group, casei } => {
-                self.push(Instruction::Reference(*group, *casei))?;
-            }
-            Expr::KeepOut => {
-                self.push(Instruction::Save(0))?;
-            }
-            Expr::ContinueFromPreviousMatchEnd => {
-                self.push(Instruction::AtSearchStart)?;
-            }
-            _ => return None,
+            Node::Look { node, behind, negative } => return self.look(node, *behind, *negative),
+            Node::Condition { test, yes, no } => return self.condition(test, yes, no.as_deref()),
+        };
+        self.push(simple).map(|_| ())
+    }
+
+    fn atomic(&mut self, inner: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        let height = self.slot();
+        self.push(Instruction::Begin(height))?;
+        inner(self)?;
+        self.push(Instruction::Cut(height))?;
+        Some(())
+    }
+
+    fn group(&mut self, group: usize, inner: &Node) -> Option<()> {
+        let open = self.slot();
+        let start = self.push(Instruction::Save(open))?;
+        if let Some(place) = self.starts.get_mut(group) {
+            place.get_or_insert(start);
+        }
+        self.opened()?.push((group, open));
+        self.compile(inner)?;
+        self.opened()?.pop();
+        self.push(Instruction::Close { group, open })?;
+        if self.called.get(group).copied().unwrap_or(false) {
+            self.push(Instruction::EndCall(group))?;
         }
         Some(())
     }
 
-    fn alternatives(
-        &mut self,
-        parts: &[Expr],
-        mut compile: impl FnMut(&mut Compiler, &Expr) -> Option<()>,
-    ) -> Option<()> {
+    fn opened(&mut self) -> Option<&mut Vec<(usize, usize)>> {
+        self.looks.last_mut().map(|look| &mut look.opened)
+    }
+
+    /// In a look-behind (`back`) each alternative has its own length.
+    fn alternatives(&mut self, parts: &[Node], back: bool) -> Option<()> {
+        let has_then = parts.len() > 1
+            && parts.iter().any(|part| part.any(&mut |n| matches!(n, Node::Verb(Verb::Then))));
+        let height = if has_then {
+            let height = self.slot();
+            self.push(Instruction::Begin(height))?;
+            self.alternations.push((height, false));
+            Some(height)
+        } else {
+            None
+        };
         let mut ends = Vec::new();
         for (at, part) in parts.iter().enumerate() {
-            if at + 1 == parts.len() {
-                compile(self, part)?;
-                break;
+            let last = at + 1 == parts.len();
+            let split = if last { None } else { Some(self.push(Instruction::Fail)?) };
+            if let (true, Some(_), Some(scope)) = (last, height, self.alternations.last_mut()) {
+                scope.1 = true;
             }
-            let split = self.push(Instruction::Match)?;
-            compile(self, part)?;
-            ends.push(self.push(Instruction::Match)?);
-            let next = self.code.len();
-            self.set(split, Instruction::Split(split + 1, next));
+            if back {
+                let length = self.lengths.of(part, &mut Vec::new())?;
+                self.push(Instruction::Back(length))?;
+            }
+            self.compile(part)?;
+            if let Some(split) = split {
+                ends.push(self.push(Instruction::Fail)?);
+                let next = self.code.len();
+                self.set(split, Instruction::Split(split + 1, next));
+            }
+        }
+        if height.is_some() {
+            self.alternations.pop();
         }
         let end = self.code.len();
         for at in ends {
@@ -239,123 +349,177 @@ impl Compiler {
         Some(())
     }
 
-    fn repeat(&mut self, child: &Expr, least: usize, most: usize, greedy: bool) -> Option<()> {
-        if let Some(set) = set_of(child) {
-            self.push(Instruction::Run { set, least, most, greedy })?;
+    fn repeat(&mut self, node: &Node, least: usize, most: usize, mode: Mode) -> Option<()> {
+        if let Node::Set(set) = node {
+            self.push(Instruction::Run { set: set.clone(), least, most, mode })?;
+            return Some(());
+        }
+        if mode == Mode::Possessive {
+            return self.atomic(|compiler| compiler.repeat(node, least, most, Mode::Greedy));
+        }
+        if most == 0 {
+            // The group may be called from elsewhere.
+            let jump = self.push(Instruction::Fail)?;
+            self.compile(node)?;
+            let end = self.code.len();
+            self.set(jump, Instruction::Jump(end));
+            return Some(());
+        }
+        let greedy = mode == Mode::Greedy;
+        let split = |body: usize, end: usize| {
+            if greedy { Instruction::Split(body, end) } else { Instruction::Split(end, body) }
+        };
+        if (least, most) == (0, 1) {
+            let head = self.push(Instruction::Fail)?;
+            self.compile(node)?;
+            let end = self.code.len();
+            self.set(head, split(head + 1, end));
+            return Some(());
+        }
+        if most == usize::MAX && least <= 1 && !may_be_empty(node) {
+            let head = self.code.len();
+            if least == 0 {
+                self.push(Instruction::Fail)?;
+                self.compile(node)?;
+                self.push(Instruction::Jump(head))?;
+                let end = self.code.len();
+                self.set(head, split(head + 1, end));
+            } else {
+                self.compile(node)?;
+                let end = self.code.len() + 1;
+                self.push(split(head, end))?;
+            }
             return Some(());
         }
         let (counter, mark) = (self.slot(), self.slot());
         self.push(Instruction::Reset(counter))?;
-        let head = self.push(Instruction::Match)?;
+        let head = self.push(Instruction::Fail)?;
         self.push(Instruction::Count(counter))?;
-        self.push(Instruction::Save(mark))?;
-        self.compile(child)?;
-        let empty = self.push(Instruction::Match)?;
+        let unlimited = most == usize::MAX;
+        if unlimited {
+            self.push(Instruction::Save(mark))?;
+        }
+        self.compile(node)?;
+        let empty = if unlimited { Some(self.push(Instruction::Fail)?) } else { None };
         self.push(Instruction::Jump(head))?;
         let end = self.code.len();
         self.set(head, Instruction::Loop { counter, least, most, greedy, end });
-        self.set(empty, Instruction::LeaveIfEmpty { mark, counter, least, end });
+        if let Some(empty) = empty {
+            self.set(empty, Instruction::LeaveIfEmpty { mark, counter, least, end });
+        }
         Some(())
     }
 
-    fn look(&mut self, inner: &Expr, kind: LookAround) -> Option<()> {
-        let behind = matches!(kind, LookAround::LookBehind | LookAround::LookBehindNeg);
+    /// The body of a look-around.
+    fn looked(&mut self, inner: &Node, behind: bool, positive: bool) -> Option<()> {
+        self.push(Instruction::Barrier { positive })?;
+        self.looks.push(LookScope::default());
+        let outside = std::mem::take(&mut self.alternations);
+        if behind {
+            self.alternatives(branches(inner), true)?;
+        } else {
+            self.compile(inner)?;
+        }
+        self.alternations = outside;
+        let end = self.code.len();
+        self.end_look(end);
+        self.looks.pop();
+        Some(())
+    }
+
+    /// Lets each `Accept` of the innermost look-around continue at its end.
+    fn end_look(&mut self, place: usize) {
+        let accepts = self.looks.last().map(|look| look.accepts.clone()).unwrap_or_default();
+        for at in accepts {
+            if let Some(Instruction::Accept { end, .. }) = self.code.get_mut(at) {
+                *end = place;
+            }
+        }
+    }
+
+    fn look(&mut self, inner: &Node, behind: bool, negative: bool) -> Option<()> {
         let height = self.slot();
-        match kind {
-            LookAround::LookAhead | LookAround::LookBehind => {
-                let position = self.slot();
+        if negative {
+            self.push(Instruction::Begin(height))?;
+            let split = self.push(Instruction::Fail)?;
+            self.looked(inner, behind, false)?;
+            self.push(Instruction::Undo(height))?;
+            self.push(Instruction::Fail)?;
+            let end = self.code.len();
+            self.set(split, Instruction::Split(split + 1, end));
+        } else {
+            let position = self.slot();
+            self.push(Instruction::Save(position))?;
+            self.push(Instruction::Begin(height))?;
+            self.looked(inner, behind, true)?;
+            self.push(Instruction::Cut(height))?;
+            self.push(Instruction::Return(position))?;
+        }
+        Some(())
+    }
+
+    fn condition(&mut self, test: &Test, yes: &Node, no: Option<&Node>) -> Option<()> {
+        let no = no.unwrap_or(&Node::Empty);
+        let test = match test {
+            Test::Group(groups) => Condition::Group(groups.clone().into()),
+            Test::Recursion => Condition::Recursion,
+            Test::RecursionOf(groups) => Condition::RecursionOf(groups.clone().into()),
+            Test::Never => return self.repeat(yes, 0, 0, Mode::Greedy),
+            Test::Look { node, behind, negative } => {
+                let (height, position) = (self.slot(), self.slot());
                 self.push(Instruction::Save(position))?;
                 self.push(Instruction::Begin(height))?;
-                self.looked(inner, behind)?;
-                self.push(Instruction::Cut(height))?;
+                let split = self.push(Instruction::Fail)?;
+                self.looked(node, *behind, !negative)?;
+                let discard = if *negative { Instruction::Undo } else { Instruction::Cut };
+                self.push(discard(height))?;
                 self.push(Instruction::Return(position))?;
-            }
-            LookAround::LookAheadNeg | LookAround::LookBehindNeg => {
-                self.push(Instruction::Begin(height))?;
-                let split = self.push(Instruction::Match)?;
-                self.looked(inner, behind)?;
-                self.push(Instruction::CutAndFail(height))?;
+                let (held, not) = if *negative { (no, yes) } else { (yes, no) };
+                self.compile(held)?;
+                let jump = self.push(Instruction::Fail)?;
+                self.set(split, Instruction::Split(split + 1, jump + 1));
+                self.compile(not)?;
                 let end = self.code.len();
-                self.set(split, Instruction::Split(split + 1, end));
+                self.set(jump, Instruction::Jump(end));
+                return Some(());
             }
-        }
+        };
+        let unless = self.push(Instruction::Fail)?;
+        self.compile(yes)?;
+        let jump = self.push(Instruction::Fail)?;
+        self.set(unless, Instruction::Unless { test, no: jump + 1 });
+        self.compile(no)?;
+        let end = self.code.len();
+        self.set(jump, Instruction::Jump(end));
         Some(())
     }
 
-    /// The body of a look-around. In a look-behind each alternative has its own length.
-    fn looked(&mut self, inner: &Expr, behind: bool) -> Option<()> {
-        if !behind {
-            return self.compile(inner);
-        }
-        let back = |compiler: &mut Compiler, part: &Expr| {
-            let length = length_of(part)?;
-            compiler.push(Instruction::Back(length))?;
-            compiler.compile(part)
+    fn verb(&mut self, verb: &Verb) -> Option<()> {
+        let instruction = match verb {
+            Verb::Accept => return self.accept(),
+            Verb::Fail => Instruction::Fail,
+            Verb::Mark(name) => Instruction::Mark(name.clone()),
+            Verb::Commit => Instruction::Verb(Stop::Commit),
+            Verb::Prune => Instruction::Verb(Stop::Prune),
+            Verb::Skip => Instruction::Verb(Stop::Skip),
+            Verb::SkipTo(name) => Instruction::Verb(Stop::SkipTo(name.clone())),
+            Verb::Then => Instruction::Verb(match self.alternations.last() {
+                Some((height, last)) => Stop::Then { height: *height, last: *last },
+                None => Stop::ThenPrune,
+            }),
         };
-        match inner {
-            Expr::Alt(parts) => self.alternatives(parts, back),
-            inner => back(self, inner),
-        }
+        self.push(instruction).map(|_| ())
     }
-}
 
-/// How many characters an expression matches, if that is always the same.
-fn length_of(expr: &Expr) -> Option<usize> {
-    match expr {
-        Expr::Empty | Expr::Assertion(_) | Expr::LookAround(..) => Some(0),
-        Expr::Any { .. } | Expr::Delegate { .. } => Some(1),
-        Expr::Literal { val, .. } => Some(val.chars().count()),
-        Expr::Concat(parts) => parts.iter().map(length_of).sum(),
-        Expr::Alt(parts) => {
-            let mut lengths = parts.iter().map(length_of);
-            let first = lengths.next()??;
-            lengths.all(|length| length == Some(first)).then_some(first)
+    fn accept(&mut self) -> Option<()> {
+        let opened = self.looks.last()?.opened.clone();
+        for (group, open) in opened.iter().rev() {
+            self.push(Instruction::Close { group: *group, open: *open })?;
         }
-        Expr::Group(inner) => length_of(inner),
-        Expr::AtomicGroup(inner) => length_of(inner),
-        Expr::Repeat { child, lo, hi, .. } if lo == hi => length_of(child)?.checked_mul(*lo),
-        _ => None,
-    }
-}
-
-/// The characters that an expression of one character may be.
-fn set_of(expr: &Expr) -> Option<Set> {
-    match expr {
-        Expr::Any { newline: true, .. } => Some(Set::All),
-        Expr::Any { newline: false, crlf: false } => Some(Set::Any),
-        Expr::Literal { val, casei } => {
-            let mut characters = val.chars();
-            let one = characters.next().filter(|_| characters.next().is_none())?;
-            if *casei { folded(one) } else { Some(Set::Char(one)) }
-        }
-        Expr::Delegate { inner, casei } => class(inner, *casei),
-        _ => None,
-    }
-}
-
-fn folded(character: char) -> Option<Set> {
-    class(&regex_syntax::escape(&character.to_string()), true)
-}
-
-/// The characters that a pattern of one character matches.
-fn class(pattern: &str, case_insensitive: bool) -> Option<Set> {
-    let mut parser = regex_syntax::ParserBuilder::new().case_insensitive(case_insensitive).build();
-    match parser.parse(pattern).ok()?.into_kind() {
-        HirKind::Class(Class::Unicode(class)) => {
-            Some(Set::Ranges(class.iter().map(|range| (range.start(), range.end())).collect()))
-        }
-        HirKind::Class(Class::Bytes(class)) => {
-            let range = |range: &regex_syntax::hir::ClassBytesRange| {
-                range.end().is_ascii().then(|| (char::from(range.start()), char::from(range.end())))
-            };
-            Some(Set::Ranges(class.iter().map(range).collect::<Option<_>>()?))
-        }
-        HirKind::Literal(literal) => {
-            let text = std::str::from_utf8(&literal.0).ok()?;
-            let mut characters = text.chars();
-            let one = characters.next().filter(|_| characters.next().is_none())?;
-            Some(Set::Char(one))
-        }
-        _ => None,
+        let in_look = self.looks.len() > 1;
+        let inside = opened.iter().map(|opened| opened.0).collect();
+        let at = self.push(Instruction::Accept { in_look, inside, end: 0 })?;
+        self.looks.last_mut()?.accepts.push(at);
+        Some(())
     }
 }

@@ -3,7 +3,7 @@
 use super::modifier::{show_update, wrap};
 use crate::ParseContext;
 use crate::filter::Filter;
-use value::{Error, RawDoc, RawVal, Result};
+use value::{Code, Error, RawDoc, RawVal, Result};
 
 /// The filters of an update by identifier.
 #[derive(Debug)]
@@ -22,6 +22,11 @@ impl ArrayFilters {
     pub(super) fn parse(filters: &[RawDoc<'_>], ctx: &ParseContext<'_>) -> Result<ArrayFilters> {
         let mut parsed: Vec<ArrayFilter> = Vec::new();
         for doc in filters {
+            let wrong = |e: Error| e.context("Error parsing array filter :: caused by :: ");
+            refuse_top_level(*doc)?;
+            if mentions_special(*doc) {
+                Filter::parse_for_documents(*doc, ctx).map_err(wrong)?;
+            }
             let mut name = None;
             find_name(*doc, &mut name)?;
             let Some(name) = name else {
@@ -43,8 +48,7 @@ impl ArrayFilters {
                     "Found multiple array filters with the same top-level field name {name}"
                 )));
             }
-            let filter = Filter::parse_for_documents(*doc, ctx)
-                .map_err(|e| e.context("Error parsing array filter :: caused by :: "))?;
+            let filter = Filter::parse_for_documents(*doc, ctx).map_err(wrong)?;
             parsed.push(ArrayFilter { name: name.into(), filter, used: false });
         }
         Ok(ArrayFilters { filters: parsed })
@@ -87,6 +91,29 @@ impl ArrayFilters {
             None => Ok(false),
         }
     }
+}
+
+/// Refuses conditions on the whole document.
+fn refuse_top_level(doc: RawDoc<'_>) -> Result<()> {
+    let refused = |name: &str| {
+        format!("Error parsing array filter :: caused by :: {name} is not allowed in this context")
+    };
+    match doc.iter().map(|(name, _)| name).find(|name| matches!(*name, "$where" | "$expr")) {
+        Some("$where") => Err(Error::bad_value(refused("$where"))),
+        Some(name) => Err(Error::new(Code::QUERY_FEATURE_NOT_ALLOWED, refused(name))),
+        None => Ok(()),
+    }
+}
+
+/// Whether a filter has a `$text`, which has no path.
+fn mentions_special(doc: RawDoc<'_>) -> bool {
+    doc.iter().any(|(name, value)| {
+        name == "$text"
+            || name.starts_with('$')
+                && value.as_array().is_some_and(|branches| {
+                    branches.iter().any(|(_, branch)| branch.as_doc().is_some_and(mentions_special))
+                })
+    })
 }
 
 /// The one name that all paths of a filter begin with.

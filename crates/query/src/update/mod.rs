@@ -19,10 +19,12 @@ mod upsert;
 mod walk;
 
 pub use modifier::operators;
-pub use series::Series;
+pub use series::{Edit, Series};
+pub use tree::part_order as field_order;
 
 use crate::ParseContext;
 use crate::show::show;
+use array_filter::ArrayFilters;
 use bumpalo::Bump;
 use modifier::Modifiers;
 use pipeline::Pipeline;
@@ -32,6 +34,7 @@ use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, Writer, compare, l
 #[derive(Debug)]
 pub struct Update {
     kind: Kind,
+    keeps_empty_timestamps: bool,
 }
 
 #[derive(Debug)]
@@ -40,6 +43,9 @@ enum Kind {
     Replacement(DocBuf),
     Pipeline(Pipeline),
 }
+
+/// MongoDB builds documents that are larger by so much, and refuses them with another code.
+const LARGER_BYTES: usize = 16 * 1024;
 
 impl Update {
     /// Compiles an update: a document of modifiers, a replacement document, or a pipeline array.
@@ -50,7 +56,11 @@ impl Update {
     ) -> Result<Update> {
         let kind = match update {
             Val::Array(stages) => {
-                refuse_array_filters(array_filters, "pipeline-style")?;
+                if !array_filters.is_empty() {
+                    return Err(Error::failed_to_parse(
+                        "arrayFilters may not be specified for pipeline-style updates",
+                    ));
+                }
                 let ctx = ParseContext { lenient: true, ..*ctx };
                 Kind::Pipeline(Pipeline::parse(stages, &ctx)?)
             }
@@ -58,7 +68,8 @@ impl Update {
                 Kind::Modifiers(Box::new(Modifiers::parse(doc, ctx, array_filters)?))
             }
             Val::Document(doc) => {
-                refuse_array_filters(array_filters, "replacement-style")?;
+                // They are checked, and have no effect.
+                ArrayFilters::parse(array_filters, ctx)?;
                 Kind::Replacement(parse_replacement(doc, ctx)?)
             }
             other => {
@@ -68,13 +79,20 @@ impl Update {
                 )));
             }
         };
-        Ok(Update { kind })
+        Ok(Update { kind, keeps_empty_timestamps: ctx.keeps_empty_timestamps })
     }
 
     /// Whether this is a replacement document.
     #[must_use]
     pub fn is_replacement(&self) -> bool {
         matches!(self.kind, Kind::Replacement(_))
+    }
+
+    /// Whether empty timestamps at the top level of the document that it inserts become the current
+    /// time.
+    #[must_use]
+    pub fn sets_empty_timestamps(&self) -> bool {
+        self.is_replacement() && !self.keeps_empty_timestamps
     }
 
     /// Whether this is a pipeline.
@@ -130,9 +148,21 @@ impl Update {
                     return Err(immutable_id());
                 }
                 let same = !touched && bytes == doc.bytes();
+                if let Some(name) = modifiers.dollar_name.as_deref()
+                    && !same
+                    && !is_upsert_insert
+                {
+                    return Err(modifier::dollar_name_error(name));
+                }
                 (if doc.find("_id").is_none() { id_first(new, None) } else { bytes }, same)
             }
-            Kind::Replacement(new) => (replace(doc, new.as_doc())?, new.bytes() == doc.bytes()),
+            Kind::Replacement(new) => {
+                let mut names = new.as_doc().iter().map(|(name, _)| name);
+                if !is_upsert_insert && let Some(name) = names.find(|name| name.starts_with('$')) {
+                    return Err(modifier::dollar_name_error(name));
+                }
+                (replace(doc, new.as_doc())?, new.bytes() == doc.bytes())
+            }
             Kind::Pipeline(pipeline) => {
                 let new = pipeline.apply(doc, arena)?;
                 (replace(doc, RawDoc::new(&new))?, new == doc.bytes())
@@ -141,18 +171,22 @@ impl Update {
         if same && !is_upsert_insert {
             return Ok(None);
         }
-        self.check_result(doc, &bytes)?;
+        self.check_result(doc, &bytes, is_upsert_insert)?;
         Ok(Some(DocBuf::from_bytes(bytes)))
     }
 
-    fn check_result(&self, old: RawDoc<'_>, bytes: &[u8]) -> Result<()> {
+    fn check_result(&self, old: RawDoc<'_>, bytes: &[u8], inserts: bool) -> Result<()> {
         if bytes.len() > limits::DOCUMENT_BYTES_MAX {
+            let (code, what) = match inserts {
+                _ if bytes.len() > limits::DOCUMENT_BYTES_MAX + LARGER_BYTES => {
+                    (Code::BSON_OBJECT_TOO_LARGE.0, "The updated document")
+                }
+                true => (17420, "Document to upsert"),
+                false => (17419, "Resulting document after update"),
+            };
             return Err(Error::new(
-                Code::BSON_OBJECT_TOO_LARGE,
-                format!(
-                    "Resulting document after update is larger than {}",
-                    limits::DOCUMENT_BYTES_MAX
-                ),
+                Code(code),
+                format!("{what} is larger than {}", limits::DOCUMENT_BYTES_MAX),
             ));
         }
         let new = RawDoc::new(bytes);
@@ -181,20 +215,13 @@ impl Update {
     }
 }
 
-fn refuse_array_filters(array_filters: &[RawDoc<'_>], style: &str) -> Result<()> {
-    if array_filters.is_empty() {
-        return Ok(());
-    }
-    Err(Error::failed_to_parse(format!("arrayFilters may not be specified for {style} updates")))
-}
-
 fn parse_replacement(doc: RawDoc<'_>, ctx: &ParseContext<'_>) -> Result<DocBuf> {
     let mut bytes = Vec::with_capacity(doc.bytes().len());
     let mut writer = Writer::start(&mut bytes);
     for (name, value) in doc {
-        modifier::check_top_level_name(name)?;
         // A zero timestamp at the top level means «now»; the clock is the only source for it.
-        if value.get() == Val::Timestamp(0) && name != "_id" {
+        let is_empty = !ctx.keeps_empty_timestamps && value.get() == Val::Timestamp(0);
+        if is_empty && name != "_id" {
             writer.append(name, Val::Timestamp(modifier::now_timestamp(ctx)));
         } else {
             writer.raw(name, value);

@@ -24,6 +24,8 @@ pub(super) struct Modifiers {
     pub(super) positional: bool,
     /// Deepest nesting that the update can write.
     pub(super) deepest: usize,
+    /// A top-level name with a dollar that the update writes; only an upsert that inserts may.
+    pub(super) dollar_name: Option<Box<str>>,
     pub(super) collation: Option<Arc<Collation>>,
 }
 
@@ -150,6 +152,7 @@ impl Modifiers {
                 renames: Vec::new(),
                 positional: false,
                 deepest: 0,
+                dollar_name: None,
                 collation: ctx.collation.cloned(),
             },
         };
@@ -197,8 +200,13 @@ impl Builder<'_> {
             _ => 0,
         };
         self.update.deepest = self.update.deepest.max(path.split('.').count() + written);
-        if !matches!(modifier, Modifier::Unset | Modifier::RenameFrom(_)) {
-            check_top_level_name(path.split('.').next().unwrap_or(""))?;
+        let name = path.split('.').next().unwrap_or("");
+        let writes = !matches!(
+            modifier,
+            Modifier::Unset | Modifier::RenameFrom(_) | Modifier::SetOnInsert(_)
+        );
+        if name.starts_with('$') && writes {
+            self.update.dollar_name.get_or_insert(name.into());
         }
         let leaf = self.update.modifiers.len();
         self.update.modifiers.push(modifier);
@@ -266,19 +274,15 @@ pub(super) fn nesting(value: Val<'_>) -> usize {
     }
 }
 
-/// Refuses names that no top-level field can have.
-pub(super) fn check_top_level_name(name: &str) -> Result<()> {
-    if name.starts_with('$') {
-        return Err(Error::new(
-            Code::DOLLAR_PREFIXED_FIELD_NAME,
-            format!(
-                "The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of \
-                 an update's replacement document. Consider using an aggregation pipeline with \
-                 $replaceWith."
-            ),
-        ));
-    }
-    Ok(())
+/// The refusal of an update that writes a top-level name with a dollar.
+pub(super) fn dollar_name_error(name: &str) -> Error {
+    Error::new(
+        Code::DOLLAR_PREFIXED_FIELD_NAME,
+        format!(
+            "The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an \
+             update's replacement document. Consider using an aggregation pipeline with $replaceWith."
+        ),
+    )
 }
 
 /// The logical clock, or the wall clock where there is none.

@@ -135,7 +135,7 @@ impl Stage {
         };
         Ok(match name {
             "$set" | "$addFields" => {
-                Stage::Project(Projection::parse(document(name, 40272)?, ctx, Mode::AddFields)?)
+                Stage::Project(Projection::parse_add_fields(name, document(name, 40272)?, ctx)?)
             }
             "$project" => {
                 Stage::Project(Projection::parse(document(name, 15969)?, ctx, Mode::Aggregate)?)

@@ -6,6 +6,9 @@
 //! copied once, the new values are written over the old ones, and the delta is made from the same
 //! values. Everything else takes the general path of updates, so that there is one place for each
 //! rule and each error.
+//!
+//! Of a large document `edit` gives the parts that the new one consists of, so that whoever stores it
+//! copies it once.
 
 use super::delta::LoggedUpdate;
 use super::modifier::{Modifier, ModifierContext, Modifiers};
@@ -13,7 +16,9 @@ use super::tree::Tree;
 use super::{Kind, Update};
 use bumpalo::Bump;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::cell::Cell;
+use std::ops::Range;
 use value::shape::Shape;
 use value::{DocBuf, RawDoc, RawVal, Result, Writer, limits};
 
@@ -72,8 +77,31 @@ impl<'u> Series<'u> {
         let Some(new) = self.update.apply(doc, position, false, &Bump::new())? else {
             return Ok(None);
         };
-        let told = self.update.logged(doc, new.as_doc(), position);
-        Ok(Some((new, told)))
+        let logged = self.update.logged(doc, new.as_doc(), position);
+        Ok(Some((new, logged)))
+    }
+}
+
+/// The result of editing a large document.
+pub enum Edit<'d> {
+    /// Nothing changes.
+    Same,
+    /// The parts that the new document consists of, most of them from the old one.
+    Parts(Vec<Cow<'d, [u8]>>),
+}
+
+impl Series<'_> {
+    /// The next version of a large document, in parts; `None` if it is not large, or the update does
+    /// more than to give values to top-level fields: then use `apply`. The record of the change is
+    /// that of [`Update::logged`].
+    pub fn edit<'d>(&mut self, doc: RawDoc<'d>) -> Option<Edit<'d>> {
+        if doc.bytes().len() < LARGE_BYTES {
+            return None;
+        }
+        if self.patch.is_none() {
+            self.patch = Patch::of(self.update);
+        }
+        self.patch.as_mut()?.edit(doc)
     }
 }
 
@@ -100,7 +128,8 @@ impl<'u> Patch<'u> {
     fn of(update: &'u Update) -> Option<Patch<'u>> {
         let Kind::Modifiers(modifiers) = &update.kind else { return None };
         let Tree::Fields(children) = &modifiers.tree else { return None };
-        if children.len() > FIELDS_MAX || modifiers.deepest > limits::DEPTH_MAX {
+        let rewrites = modifiers.deepest > limits::DEPTH_MAX || modifiers.dollar_name.is_some();
+        if children.len() > FIELDS_MAX || rewrites {
             return None;
         }
         let field = |(name, tree): &'u (Box<str>, Tree)| {
@@ -135,15 +164,7 @@ impl<'u> Patch<'u> {
             }
             true
         });
-        let context = ModifierContext {
-            doc,
-            path: String::new(),
-            inserting: false,
-            in_array: false,
-            renamed: Vec::new(),
-            collation: self.modifiers.collation.as_deref(),
-            touched: Cell::new(false),
-        };
+        let context = self.context(doc);
         self.written.clear();
         // The delta is `{u: {name: value, ..}}`; what the modifiers write are its elements.
         let mut out = Writer::start(&mut self.written);
@@ -177,6 +198,81 @@ impl<'u> Patch<'u> {
         out.close(token);
         out.finish();
         Some(Patched::Changed(DocBuf::from_bytes(new), self.written.clone()))
+    }
+
+    /// The document after the update in parts; `None` if the update is refused. Other than in `apply`
+    /// values may have another length than before, and new fields are added at the end.
+    fn edit<'d>(&mut self, doc: RawDoc<'d>) -> Option<Edit<'d>> {
+        if doc.first().is_none_or(|(name, _)| name != "_id") {
+            return None;
+        }
+        let mut found = [None::<RawVal<'d>>; FIELDS_MAX];
+        self.shape.each(doc, |at, value| {
+            if let Some(place) = found.get_mut(at) {
+                *place = Some(value);
+            }
+            true
+        });
+        let context = self.context(doc);
+        self.written.clear();
+        let mut out = Writer::start(&mut self.written);
+        // Where an element was, and where the new one is in what is written.
+        let mut edits: SmallVec<[(Range<usize>, Range<usize>); 4]> = SmallVec::new();
+        let end = doc.bytes().len().checked_sub(1)?;
+        for ((name, modifier), old) in self.fields.iter().zip(found) {
+            let start = out.buffer().len();
+            modifier.apply(name, old, &context, &mut out).ok()?;
+            let element = out.buffer().get(start..)?;
+            let place = match old {
+                None if element.is_empty() => continue,
+                None => end..end,
+                Some(old) => {
+                    let (kind, value) = (element.first()?, element.get(name.len() + 2..)?);
+                    if *kind == old.kind && value == old.bytes {
+                        continue;
+                    }
+                    let at = old.bytes.as_ptr().addr().checked_sub(doc.bytes().as_ptr().addr())?;
+                    at.checked_sub(name.len() + 2)?..at + old.bytes.len()
+                }
+            };
+            edits.push((place, start..out.buffer().len()));
+        }
+        if context.touched.get() {
+            return None;
+        }
+        if edits.is_empty() {
+            return Some(Edit::Same);
+        }
+        // New fields stay in the order in which they are added.
+        edits.sort_by_key(|(place, _)| place.start);
+        let mut parts: Vec<Cow<'d, [u8]>> = vec![Cow::Borrowed(&[])];
+        let mut from = 4;
+        for (place, written) in &edits {
+            parts.push(Cow::Borrowed(doc.bytes().get(from..place.start)?));
+            parts.push(Cow::Owned(self.written.get(written.clone())?.to_vec()));
+            from = place.end;
+        }
+        parts.push(Cow::Borrowed(doc.bytes().get(from..)?));
+        let length = 4 + parts.iter().map(|part| part.len()).sum::<usize>();
+        // A document that would be too large is refused by the general path.
+        let length = i32::try_from(length).ok().filter(|_| length <= limits::DOCUMENT_BYTES_MAX)?;
+        *parts.first_mut()? = Cow::Owned(length.to_le_bytes().to_vec());
+        Some(Edit::Parts(parts))
+    }
+
+    fn context<'d>(&self, doc: RawDoc<'d>) -> ModifierContext<'d>
+    where
+        'u: 'd,
+    {
+        ModifierContext {
+            doc,
+            path: String::new(),
+            inserting: false,
+            in_array: false,
+            renamed: Vec::new(),
+            collation: self.modifiers.collation.as_deref(),
+            touched: Cell::new(false),
+        }
     }
 }
 
@@ -255,8 +351,8 @@ mod tests {
                     match (found, expected) {
                         (Ok(found), Ok(expected)) => {
                             let expected = expected.map(|new| {
-                                let told = update.logged(doc, new.as_doc(), None);
-                                (new, told)
+                                let logged = update.logged(doc, new.as_doc(), None);
+                                (new, logged)
                             });
                             prop_assert_eq!(found, expected);
                         }
@@ -270,6 +366,46 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn a_large_document_is_edited_as_the_update_does(
+            doc in any_doc(),
+            update in prop::sample::select(UPDATES.to_vec()),
+        ) {
+            let update = ejson::parse_value(update).expect("an update");
+            let update = Update::parse(update.get(), &ParseContext::new(0), &[]).expect("is right");
+            let Some(mut patch) = Patch::of(&update) else { return Ok(()) };
+            let Some(edit) = patch.edit(doc.as_doc()) else { return Ok(()) };
+            let expected = update.apply(doc.as_doc(), None, false, &Bump::new());
+            let found = match edit {
+                Edit::Same => None,
+                Edit::Parts(parts) => Some(DocBuf::from_bytes(parts.concat())),
+            };
+            prop_assert_eq!(found, expected.expect("it is not refused"));
+        }
+    }
+
+    #[test]
+    fn only_large_documents_are_edited() {
+        let update = ejson::parse_value("{$set: {new: 1, s: 'longer'}}").expect("an update");
+        let update = Update::parse(update.get(), &ParseContext::new(0), &[]).expect("is right");
+        let mut series = Series::new(&update);
+        let doc = |text: &str| {
+            DocBuf::build(|out| {
+                out.i32("_id", 1).str("s", "short").str("text", text).i32("n", 1);
+            })
+        };
+        assert!(series.edit(doc("small").as_doc()).is_none());
+        let large = doc(&"x".repeat(LARGE_BYTES));
+        let Some(Edit::Parts(parts)) = series.edit(large.as_doc()) else { panic!("it changes") };
+        let new = DocBuf::from_bytes(parts.concat());
+        let names: Vec<&str> = new.as_doc().iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["_id", "s", "text", "n", "new"]);
+        assert!(matches!(series.edit(new.as_doc()), Some(Edit::Same)));
+        let full = doc(&"x".repeat(limits::DOCUMENT_BYTES_MAX - 50));
+        assert!(series.edit(full.as_doc()).is_none(), "the general path refuses it");
+    }
+
     #[test]
     fn documents_that_look_alike_are_patched() {
         let update = ejson::parse_value("{$inc: {n: 1}, $set: {s: 'def'}}").expect("an update");
@@ -280,8 +416,8 @@ mod tests {
             panic!("it fits");
         };
         assert_eq!(new, ejson::parse_doc("{_id: 1, n: 2, s: 'def', t: 1}").expect("a document"));
-        let told = ejson::parse_doc("{u: {n: 2, s: 'def'}}").expect("a document");
-        assert_eq!(delta, told.bytes());
+        let logged = ejson::parse_doc("{u: {n: 2, s: 'def'}}").expect("a document");
+        assert_eq!(delta, logged.bytes());
         let longer = ejson::parse_doc("{_id: 1, n: 1, s: 'abcd', t: 1}").expect("a document");
         assert!(patch.apply(longer.as_doc()).is_none());
     }

@@ -22,7 +22,7 @@ pub(super) fn identifier(part: &str) -> Option<&str> {
 }
 
 /// The order in which parts are applied: by text, numbers by value.
-pub(super) fn part_order(a: &str, b: &str) -> Ordering {
+pub fn part_order(a: &str, b: &str) -> Ordering {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if number(a) && number(b) {
         let (x, y) = (a.trim_start_matches('0'), b.trim_start_matches('0'));

@@ -2,6 +2,7 @@
 //! only fails says little.
 
 use super::random::Random;
+use super::regexes;
 use super::values;
 
 fn field(random: &mut Random, names: &[&str]) -> String {
@@ -269,7 +270,7 @@ pub fn array(random: &mut Random, depth: usize) -> String {
         };
     }
     let below = depth - 1;
-    match random.below(20) {
+    match random.below(21) {
         0 | 1 => {
             let count = random.below(4);
             format!("[{}]", random.list(count, |random| any(random, below)))
@@ -332,6 +333,7 @@ pub fn array(random: &mut Random, depth: usize) -> String {
             random.pick(&["true", "false"])
         ),
         18 => format!("{{$regexFindAll: {{input: {}, regex: /(a)|b/}}}}", text(random, below)),
+        19 => regexes::expression(random),
         _ => conditional(random, depth, array),
     }
 }

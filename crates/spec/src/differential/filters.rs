@@ -2,6 +2,7 @@
 
 use super::expressions;
 use super::random::Random;
+use super::regexes;
 use super::values::{self, PATHS};
 
 /// A filter, or an expression as one. Expressions stand alone: which of several conditions is
@@ -43,7 +44,7 @@ fn operand(random: &mut Random) -> String {
 
 /// `$operator: value`.
 fn test(random: &mut Random, depth: usize) -> String {
-    match random.below(16) {
+    match random.below(17) {
         0..=5 => {
             let operator = random.pick(&["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"]);
             let mut value = operand(random);
@@ -89,6 +90,7 @@ fn test(random: &mut Random, depth: usize) -> String {
         }
         13 => format!("$mod: [{}, {}]", random.between(1, 4), random.between(0, 2)),
         14 if depth > 0 => format!("$not: {{{}}}", test(random, depth - 1)),
+        15 => format!("$regex: {}", regexes::pattern_string(random)),
         _ => format!("$regex: \"{}\"", random.pick(&["a", "^a", "B", "b$", "é"])),
     }
 }

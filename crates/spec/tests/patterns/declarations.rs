@@ -64,6 +64,8 @@ pub(crate) enum Kind {
     Coded,
     /// The first few children.
     Top,
+    /// A fold over the elements of an array of the children.
+    Elements,
     /// A field from the same document.
     Same,
     /// A field from what a fold maintains.
@@ -84,6 +86,7 @@ static KINDS: &[(Kind, &str, &str)] = &[
     (Kind::Items, "children", "items"),
     (Kind::Coded, "children", "coded"),
     (Kind::Top, "parents", "top"),
+    (Kind::Elements, "parents", "elements"),
     (Kind::Same, "children", "same"),
     (Kind::Chain, "parents", "chain"),
     (Kind::GroupChain, "g", "groupchain"),
@@ -99,7 +102,7 @@ fn declare(random: &mut Random, schema: &Schema) -> Declared {
     let (kind, collection, name) = KINDS[random.below(KINDS.len() as u64) as usize];
     let only_ok = random.below(2) == 0;
     let filter = if only_ok { "filter: {ok: true}," } else { "" };
-    let counting = matches!(kind, Kind::Fold | Kind::Groups | Kind::Top);
+    let counting = matches!(kind, Kind::Fold | Kind::Groups | Kind::Top | Kind::Elements);
     let windowed = counting && random.below(4) == 0;
     let window = if windowed { "window: {field: 'at', last: '1d'}," } else { "" };
     let mut declared = Declared {
@@ -172,7 +175,11 @@ fn body(random: &mut Random, declared: &mut Declared, filter: &str) -> String {
                  sort: {sort}, limit: {limit}, fields: ['@x', '@k']{count}"
             )
         }
-        Kind::Same => "kind: 'computed', fields: {'d.twice': {$multiply: ['$@x', 2]}}".to_owned(),
+        Kind::Elements => format!(
+            "kind: 'computed', from: 'children', on: {{foreign: 'items.q'}}, unwind: 'items', {filter}
+             fields: {{'e.n': {{$count: {{}}}}, 'e.s': {{$sum: '$items.n'}}, 'e.hi': {{$max: '$items.n'}}}}"
+        ),
+        Kind::Same => "kind: 'computed', fields: {'d.four': {$multiply: ['$d.twice', 2]}, 'd.twice': {$multiply: ['$@x', 2]}}".to_owned(),
         Kind::Chain => "kind: 'computed', fields: {per: {$add: ['$f.n', 1]}}".to_owned(),
         Kind::GroupChain => "kind: 'computed', into: 'gg', groupBy: {$gte: ['$n', 2]},
              fields: {sets: {$count: {}}, s: {$sum: '$s'}}"
@@ -508,6 +515,7 @@ fn check_cleared(session: &mut Session, kind: Kind) {
         Kind::Items => ("children", "items.info.name"),
         Kind::Coded => ("children", "coded.name"),
         Kind::Top => ("parents", "top"),
+        Kind::Elements => ("parents", "e.n"),
         Kind::Same => ("children", "d.twice"),
         Kind::Chain => ("parents", "per"),
         Kind::CopyChain => ("parents", "w.n"),

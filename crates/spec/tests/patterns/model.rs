@@ -149,11 +149,14 @@ pub(crate) fn problems(moment: &Moment, schema: &Schema, declared: &[&Declared])
             // What it was when it was set is compared from moment to moment.
             Kind::Frozen => {}
             Kind::Top => tops(moment, schema, declared, &mut wrong),
+            Kind::Elements => elements(moment, declared, &mut wrong),
             Kind::Same => {
                 for child in &moment.children {
                     let twice = child.x.map(|x| 2.0 * x);
                     let found = Path::new("d.twice").get(child.doc.as_doc());
-                    if found.as_f64() != twice || found.is_missing() {
+                    let four = Path::new("d.four").get(child.doc.as_doc());
+                    let right = four.as_f64() == twice.map(|x| 2.0 * x) && !four.is_missing();
+                    if found.as_f64() != twice || found.is_missing() || !right {
                         wrong(format!("{:?}, expected {twice:?}", child.doc));
                     }
                 }
@@ -336,6 +339,32 @@ fn items(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
             if !is_right(moment, declared, q, held) {
                 wrong(format!("{:?}, parents {:?}", child.doc, moment.parents));
             }
+        }
+    }
+}
+
+/// A fold over the elements of an array.
+fn elements(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
+    for parent in &moment.parents {
+        let (mut n, mut sum, mut most) = (0, 0, None);
+        for child in moment.children.iter().filter(|child| counts(declared, child)) {
+            let items: Vec<RawDoc<'_>> = match child.doc.as_doc().get("items") {
+                Some(Val::Array(list)) => {
+                    list.iter().filter_map(|(_, item)| item.as_doc()).collect()
+                }
+                Some(Val::Document(item)) => vec![item],
+                _ => Vec::new(),
+            };
+            for item in items.iter().filter(|item| whole(**item, "q") == Some(id_of(parent))) {
+                let number = whole(*item, "n");
+                n += 1;
+                sum += number.unwrap_or(0);
+                most = most.max(number);
+            }
+        }
+        let found = ["e.n", "e.s", "e.hi"].map(|path| whole(parent.as_doc(), path));
+        if found != [Some(n), Some(sum), most] {
+            wrong(format!("{parent:?}: expected {n}, {sum} and {most:?}"));
         }
     }
 }

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Advice, fadvise};
 
 use super::trees::tables;
+use super::view::Newest;
 use crate::Space;
 
 /// How many tables are opened at once to set the advice; others go without it.
@@ -45,21 +46,21 @@ impl FileAdvice {
     }
 
     /// Called when a scan reads from the tree.
-    pub(super) fn note_scan(&self, space: Space, tree: &Tree) {
+    pub(super) fn note_scan(&self, space: Space, tree: &Tree, newest: &Newest) {
         let advice = &self.trees[space.index()];
         advice.last_scan.store(self.now(), Ordering::Relaxed);
         if !advice.scanning.load(Ordering::Relaxed) {
-            self.switch(space, tree, true);
+            self.switch(space, tree, newest, true);
         }
     }
 
     /// Called when a point read reads from the tree.
-    pub(super) fn note_point_read(&self, space: Space, tree: &Tree) {
+    pub(super) fn note_point_read(&self, space: Space, tree: &Tree, newest: &Newest) {
         let advice = &self.trees[space.index()];
         if advice.scanning.load(Ordering::Relaxed) {
             let idle = self.now().saturating_sub(advice.last_scan.load(Ordering::Relaxed));
             if u128::from(idle) > SCAN_ENDS.as_millis() {
-                self.switch(space, tree, false);
+                self.switch(space, tree, newest, false);
             }
         }
     }
@@ -67,9 +68,11 @@ impl FileAdvice {
     /// Sets the advice for new tables.
     pub(super) fn note_tables(&self, space: Space, tree: &Tree) {
         let advice = &self.trees[space.index()];
+        // Before the lock: it waits while a merge of the tree finishes.
+        let now = tables(tree);
         let mut advised = advice.advised.lock();
         let mut new: Vec<Table> =
-            tables(tree).into_iter().filter(|table| Some(table.id()) > *advised).collect();
+            now.into_iter().filter(|table| Some(table.id()) > *advised).collect();
         new.sort_unstable_by_key(|table| std::cmp::Reverse(table.id()));
         *advised = new.first().map(|table| table.id()).max(*advised);
         // More would only evict each other from the descriptor cache.
@@ -88,11 +91,12 @@ impl FileAdvice {
         self.begun.elapsed().as_millis() as u64
     }
 
-    fn switch(&self, space: Space, tree: &Tree, scanning: bool) {
+    fn switch(&self, space: Space, tree: &Tree, newest: &Newest, scanning: bool) {
         let advice = &self.trees[space.index()];
-        let _advised = advice.advised.lock();
+        // `note_tables` opens files under this lock. Whoever reads next can switch.
+        let Some(_advised) = advice.advised.try_lock() else { return };
         if advice.scanning.swap(scanning, Ordering::Relaxed) != scanning {
-            for table in tables(tree) {
+            for table in &newest.tables().list {
                 let id = GlobalTableId::from((tree.id(), table.id()));
                 if let Some(file) = self.files.access_for_table(&id) {
                     advise(&file, scanning);

@@ -12,6 +12,10 @@
 //! - If a young table is damaged, level 0 moves as a whole on top of the tables of the first level
 //!   that has any. That level then consists of several runs: it is stacked. Leveled merging
 //!   expects one run in each level but the first, so a stacked level is merged as a whole first.
+//! - Several runs can only move on top of others: the tree takes what moves to an empty level for
+//!   one run. So a tree whose level 0 has several runs must have something below it. Its first
+//!   table moves to the last level at once (`Shared::lay_ground`), what is dropped leaves
+//!   something there, and where a merge has left nothing, level 0 is merged at once.
 //!
 //! The levels that are free form tiers of growing size, so each entry is rewritten a logarithmic
 //! number of times.
@@ -59,14 +63,11 @@ pub(super) fn next_step(levels: &[Level], young: usize) -> Step {
     let is_stacked = |level: usize| levels[level].runs > 1;
     let rest = Step::Rest { is_stuck: first.runs >= young };
     if first.is_damaged {
-        let target = (1..below).find(|level| !levels[*level].is_empty());
-        return match target {
-            // The level above the target stays free for merging.
-            Some(to) if to > 1 && first.runs + levels[to].runs <= RUNS_MAX => {
-                merge_or_move(0, to, true)
-            }
-            _ => rest,
-        };
+        let (from, to) = out_of_the_way(levels);
+        return if can_move(levels, from, to) { merge_or_move(from, to, true) } else { rest };
+    }
+    if first.runs > 1 && first_used(levels, 1).is_none() {
+        return merge_or_move(0, below - 1, false);
     }
     let Some(top) = (1..below).find(|level| levels[*level].is_damaged || is_stacked(*level)) else {
         return Step::Leveled;
@@ -85,6 +86,33 @@ pub(super) fn next_step(levels: &[Level], young: usize) -> Step {
         Some(1) => make_room(levels, top),
         Some(tier) => merge_or_move(0, tier - 1, false),
     }
+}
+
+/// The first level from this one on that has tables.
+pub(super) fn first_used(levels: &[Level], from: usize) -> Option<usize> {
+    (from..levels.len()).find(|level| !levels[*level].is_empty())
+}
+
+/// Which level moves where if a young table is damaged. The first level below stays free for
+/// merging, so its tables move down before the young ones.
+fn out_of_the_way(levels: &[Level]) -> (usize, usize) {
+    let last = levels.len() - 1;
+    match first_used(levels, 1) {
+        Some(1) => match first_used(levels, 2) {
+            Some(next) if next > 2 && levels[1].runs == 1 => (1, next - 1),
+            next => (1, next.unwrap_or(last)),
+        },
+        target => (0, target.unwrap_or(last)),
+    }
+}
+
+/// Whether a level can move to another below it.
+pub(super) fn can_move(levels: &[Level], from: usize, to: usize) -> bool {
+    let (Some(moved), Some(target)) = (levels.get(from), levels.get(to)) else { return false };
+    from < to
+        && first_used(levels, from + 1).is_none_or(|next| next >= to)
+        && moved.runs + target.runs <= RUNS_MAX
+        && (moved.runs <= 1 || target.runs > 0)
 }
 
 /// All tiers are in use: makes the first one free, or merges those that fit best.
@@ -126,8 +154,10 @@ mod tests {
     #[test]
     fn damaged_young_tables_move_on_top_of_the_first_level_in_use() {
         let mut levels = [Level::default(); 7];
+        // A single run needs nothing to lie on; several would become one.
+        levels[0] = damaged(3, 1);
+        assert_eq!(next_step(&levels, 8), Step::Move { from: 0, to: 6 });
         levels[0] = damaged(3, 3);
-        // Nothing to put them on: leveled merging fails, and nothing else can be done.
         assert_eq!(next_step(&levels, 8), Step::Rest { is_stuck: false });
         levels[6] = level(100, 1);
         assert_eq!(next_step(&levels, 8), Step::Move { from: 0, to: 6 });
@@ -135,6 +165,34 @@ mod tests {
         levels[6].runs = RUNS_MAX;
         levels[0].runs = 9;
         assert_eq!(next_step(&levels, 8), Step::Rest { is_stuck: true });
+    }
+
+    #[test]
+    fn the_first_level_is_made_free_before_damaged_young_tables_move() {
+        let mut levels = [Level::default(); 7];
+        levels[0] = damaged(3, 3);
+        levels[1] = level(5, 1);
+        assert_eq!(next_step(&levels, 8), Step::Move { from: 1, to: 6 });
+        levels[6] = damaged(100, 4);
+        assert_eq!(next_step(&levels, 8), Step::Move { from: 1, to: 5 });
+        // What is stacked moves on top of something.
+        levels[1].runs = 2;
+        assert_eq!(next_step(&levels, 8), Step::Move { from: 1, to: 6 });
+        levels[2] = damaged(5, 7);
+        assert_eq!(next_step(&levels, 8), Step::Move { from: 1, to: 2 });
+        levels[1] = Level::default();
+        assert_eq!(next_step(&levels, 8), Step::Move { from: 0, to: 2 });
+        levels[2].runs = RUNS_MAX - 1;
+        assert_eq!(next_step(&levels, 8), Step::Rest { is_stuck: false });
+    }
+
+    #[test]
+    fn several_young_runs_do_not_stay_without_anything_below() {
+        let mut levels = [Level::default(); 7];
+        levels[0] = level(3, 2);
+        assert_eq!(next_step(&levels, 8), Step::Merge { from: 0, to: 6 });
+        levels[0] = level(3, 1);
+        assert_eq!(next_step(&levels, 8), Step::Leveled);
     }
 
     #[test]

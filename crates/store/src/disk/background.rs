@@ -10,7 +10,6 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::Shared;
-use super::log::Log;
 use super::pressure::SLOW_RUNS;
 use super::work::{LOG_AGAIN, Next};
 use crate::{Result, Space, StoreError};
@@ -55,17 +54,8 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
 
 fn flush_loop(shared: &Shared) {
     while shared.work.wait_for_flush() {
-        let flush = || guarded("write memory to tables of", || shared.flush());
-        let mut result = flush();
-        if matches!(result, Err(StoreError::Full)) {
-            // Everything that is not needed gives way; then the reserve. Tables take less space than
-            // the log segments that they release.
-            shared.history.forget(&shared.tracker);
-            shared.log.iter().for_each(Log::remove_spares);
-            shared.make_room_by_drops();
-            shared.reserve.release();
-            result = flush();
-        }
+        let _inside = shared.background.pass();
+        let result = guarded("write memory to tables of", || shared.flush_in_any_case());
         shared.reserve.look();
         shared.work.end_flush(&result);
         if result.is_err() {
@@ -77,13 +67,14 @@ fn flush_loop(shared: &Shared) {
 fn merge_loop(shared: &Shared, helper_from: Option<usize>) {
     let debt = |space| shared.pressure.runs(space);
     while let Next::Merge(space) = shared.work.next_merge(debt, helper_from) {
+        let _inside = shared.background.pass();
         let mut again = false;
         let result = guarded("merge tables of", || {
             again = shared.merge_step(space)?;
             Ok(())
         });
         if matches!(result, Err(StoreError::Full)) {
-            shared.history.forget(&shared.tracker);
+            shared.give_way();
         }
         shared.work.end_merge(space, again, &result);
         shared.note_debt(space);
@@ -94,15 +85,18 @@ fn log_loop(shared: &Shared) {
     let Some(log) = &shared.log else { return };
     let mut logged: Option<Instant> = None;
     loop {
+        let inside = shared.background.pass();
         if let Err(error) = log.refill()
             && logged.is_none_or(|time| time.elapsed() > LOG_AGAIN)
         {
             logged = Some(Instant::now());
             tracing::warn!("no spare log segment could be made: {error}");
         }
+        drop(inside);
         if !shared.work.wait_for_sync(shared.options.sync_interval) {
             return;
         }
+        let _inside = shared.background.pass();
         shared.work.unsynced.store(false, Ordering::Release);
         shared.reserve.look();
         shared.reserve.restore();

@@ -11,15 +11,13 @@ use lsm_tree::{InternalValue, Memtable, ValueType};
 use super::log::Log;
 use super::patch::{Bases, may_have_patches};
 use super::record::{Kind, Payload, encode_batch, pack};
+use super::replaced::ReplacedValues;
 use super::{Shared, pressure, reserve};
 use crate::written::Written;
 use crate::{Batch, Bytes, Operation, Result, Seqno, Space, StoreError};
 
 /// Encoding buffers larger than this are freed after use.
 const KEEP_BUFFER: usize = 2 << 20;
-/// While memory cannot be flushed because that fails, commits are taken until it has this multiple
-/// of its size.
-const FAILING_MEMORY_MAX: u64 = 4;
 /// However little space is free, this much memory is filled before it is flushed.
 const MEMORY_LEAST: u64 = 4 << 20;
 
@@ -30,6 +28,8 @@ pub(super) struct Commit {
     pub(super) memtables: [Arc<Memtable>; 4],
     /// The running loads. Each commit reports its writes to them.
     pub(super) loads: Vec<Arc<Written>>,
+    /// The large values in the active memtable that were replaced.
+    pub(super) replaced: ReplacedValues,
 }
 
 /// Puts one operation into its memtable; returns the bytes that it takes there.
@@ -55,11 +55,12 @@ fn insert_as(
 }
 
 impl Shared {
-    pub(super) fn write(&self, batch: &Batch) -> Result<Seqno> {
+    pub(super) fn write(&self, batch: &Batch, is_wanted: &dyn Fn() -> bool) -> Result<Seqno> {
         thread_local! {
             /// The encoded batch, and its packed form.
             static BUFFERS: RefCell<[Vec<u8>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
         }
+        let _inside = self.writers.pass_while(is_wanted).ok_or(StoreError::Interrupted)?;
         let log = self.writable_log()?;
         if batch.is_empty() {
             return Ok(self.tracker.published());
@@ -68,7 +69,7 @@ impl Shared {
         if self.reserve.is_released() && !self.reserve.restore() && !reserve::frees_space(batch) {
             return Err(StoreError::Full);
         }
-        self.wait_for_room(batch)?;
+        self.check_room(batch, is_wanted)?;
         let (seqno, loads) = BUFFERS.with_borrow_mut(|[buffer, packed]| {
             let mut bases = self.bases(batch);
             let result = loop {
@@ -104,7 +105,7 @@ impl Shared {
         if self.active_bytes.load(Ordering::Relaxed) > full {
             self.work.want_flush();
         }
-        let memory = self.memory_bytes() as f64 / self.options.memtable_bytes.max(1) as f64;
+        let memory = self.memory_share();
         if memory > pressure::SLOW_MEMORY || self.pressure.is_behind() {
             let touched = batch.operations().iter().map(|operation| operation.space);
             self.pressure.charge(batch.bytes(), memory, touched);
@@ -160,7 +161,7 @@ impl Shared {
         bases: &Bases,
         payload: &Payload<'_>,
     ) -> Result<Option<(Seqno, Vec<Arc<Written>>)>> {
-        let commit = self.commit.lock();
+        let mut commit = self.commit.lock();
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed);
         }
@@ -182,7 +183,11 @@ impl Shared {
         commit.loads.iter().for_each(|load| load.note(batch));
         self.hot.write(batch, seqno);
         self.tracker.publish(seqno);
-        Ok(Some((seqno, commit.loads.clone())))
+        let after = self.note_replaced(&mut commit, batch, bases, seqno);
+        let loads = commit.loads.clone();
+        drop(commit);
+        after.finish(self);
+        Ok(Some((seqno, loads)))
     }
 
     /// Returns the log, or an error if the store is read-only, closed or failed.
@@ -204,9 +209,7 @@ impl Shared {
         {
             tracing::warn!("the log cannot keep up: {error}");
         }
-        let is_tight = || {
-            self.memory_bytes() > self.options.memtable_bytes / 4 * 5 || self.pressure.is_behind()
-        };
+        let is_tight = || self.memory_share() > pressure::SLOW_MEMORY || self.pressure.is_behind();
         while is_tight()
             && begun.elapsed() < PATIENCE
             && self.work.flush_failure().is_none()
@@ -218,63 +221,8 @@ impl Shared {
     }
 
     /// How much memory may be unwritten: not more than the disk has room for.
-    fn memory_limit(&self) -> u64 {
+    pub(super) fn memory_limit(&self) -> u64 {
         let room = (self.reserve.free_bytes() / 4).max(MEMORY_LEAST);
         self.options.memtable_bytes.min(room)
-    }
-
-    /// Bytes of commits that are not in tables yet.
-    fn memory_bytes(&self) -> u64 {
-        self.active_bytes.load(Ordering::Relaxed) + self.sealed_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Whether memory is so full that writers must wait for a flush.
-    fn is_full(&self) -> bool {
-        self.memory_bytes() as f64 > self.memory_limit() as f64 * pressure::MEMORY_MAX
-    }
-
-    /// Waits while memory is full and `is_wanted` says so; returns false if that ended it. Errors
-    /// are left to the writers.
-    pub(super) fn admit(&self, is_wanted: &dyn Fn() -> bool) -> bool {
-        !self.is_full() || self.wait_while_full(is_wanted)
-    }
-
-    /// Blocks a writer while memory is full. Background threads need no lock that a writer may
-    /// hold, so they always make progress. If they fail, writers continue until memory is used up.
-    fn wait_for_room(&self, batch: &Batch) -> Result<()> {
-        if !self.is_full() {
-            return Ok(());
-        }
-        self.wait_while_full(&|| true);
-        if self.closed.load(Ordering::Acquire) {
-            return Err(StoreError::Closed);
-        }
-        let limit = self.options.memtable_bytes.saturating_mul(FAILING_MEMORY_MAX);
-        match self.work.flush_failure() {
-            Some(error) if self.memory_bytes() > limit && !reserve::frees_space(batch) => {
-                Err(error)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Waits until memory is not full any more, flushing fails, or the store closes. Returns false
-    /// if `is_wanted` ended it.
-    fn wait_while_full(&self, is_wanted: &dyn Fn() -> bool) -> bool {
-        self.counters.stalls.fetch_add(1, Ordering::Relaxed);
-        let begun = Instant::now();
-        let mut goes_on = true;
-        while goes_on
-            && self.is_full()
-            && self.work.flush_failure().is_none()
-            && !self.closed.load(Ordering::Acquire)
-        {
-            self.work.want_flush();
-            self.work.wait_for_progress(Duration::from_millis(20));
-            goes_on = is_wanted();
-        }
-        let waited = begun.elapsed().as_micros() as u64;
-        self.pressure.longest_micros.fetch_max(waited, Ordering::Relaxed);
-        goes_on
     }
 }

@@ -3,9 +3,8 @@
 //!
 //! The list is kept in a small file, because log segments with the drop records are released.
 
-use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,12 +13,14 @@ use lsm_tree::compaction::filter::Context;
 use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 use parking_lot::RwLock;
 
+use super::cancel;
 use super::file::{LogDevice, sync_folder};
 use super::record::{decode_range, encode_range};
+use super::spread::Spread;
 use crate::{Bytes, Result, Space, StoreError};
 
-const FILE: &str = "DROPPED";
-const TEMPORARY: &str = "DROPPED.new";
+pub(super) const FILE: &str = "DROPPED";
+pub(super) const TEMPORARY: &str = "DROPPED.new";
 
 /// A dropped range `[from, to)`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,7 +96,7 @@ impl DroppedRanges {
         }
         let (path, temporary) = (folder.join(FILE), folder.join(TEMPORARY));
         let write = || {
-            let mut file = File::create(&temporary)?;
+            let mut file = crate::private::create_file(&temporary)?;
             file.write_all(&encode(&list.ranges))?;
             file.sync_all()?;
             std::fs::rename(&temporary, &path)?;
@@ -135,6 +136,8 @@ pub(super) struct DropFilterFactory {
     space: Space,
     dropped: Arc<DroppedRanges>,
     control: MergeControl,
+    /// The folder of the tree's table files.
+    tables: PathBuf,
 }
 
 /// A merge that is slowed down sleeps for so long at a time.
@@ -155,7 +158,7 @@ impl MergeControl {
     ///
     /// # Errors
     /// If the merge must stop.
-    fn check(&self, owed: &mut Duration) -> std::io::Result<()> {
+    fn check(&self, owed: &mut Duration, cancelled: Option<&AtomicBool>) -> std::io::Result<()> {
         let nanos = self.entry_nanos.load(Ordering::Relaxed);
         if nanos > 0 {
             *owed += Duration::from_nanos(nanos);
@@ -163,7 +166,8 @@ impl MergeControl {
                 std::thread::sleep(std::mem::take(owed));
             }
         }
-        if self.stopping.load(Ordering::Relaxed) {
+        let is_cancelled = cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed));
+        if is_cancelled || self.stopping.load(Ordering::Relaxed) {
             return Err(std::io::Error::from(std::io::ErrorKind::Interrupted));
         }
         match &self.device {
@@ -178,8 +182,9 @@ impl DropFilterFactory {
         space: Space,
         dropped: Arc<DroppedRanges>,
         control: MergeControl,
+        tables: PathBuf,
     ) -> DropFilterFactory {
-        DropFilterFactory { space, dropped, control }
+        DropFilterFactory { space, dropped, control, tables }
     }
 }
 
@@ -194,7 +199,14 @@ impl Factory for DropFilterFactory {
 
     fn make_filter(&self, _context: &Context) -> Box<dyn CompactionFilter> {
         let ranges = joined(self.dropped.of(self.space));
-        Box::new(DropFilter { ranges, control: self.control.clone(), owed: Duration::ZERO })
+        Box::new(DropFilter {
+            ranges,
+            control: self.control.clone(),
+            cancelled: cancel::flag(),
+            owed: Duration::ZERO,
+            spread: Spread::new(&self.tables),
+            entries: 0,
+        })
     }
 }
 
@@ -220,9 +232,15 @@ struct DropFilter {
     /// Sorted and disjoint.
     ranges: Vec<DroppedRange>,
     control: MergeControl,
+    cancelled: Option<Arc<AtomicBool>>,
     /// What a slow merge has to wait.
     owed: Duration,
+    spread: Spread,
+    entries: usize,
 }
+
+/// One entry in this many is measured: taking the value of an entry has a cost.
+const MEASURED: usize = 16;
 
 impl CompactionFilter for DropFilter {
     fn filter_item(
@@ -230,7 +248,11 @@ impl CompactionFilter for DropFilter {
         item: ItemAccessor<'_>,
         _context: &Context,
     ) -> lsm_tree::Result<Verdict> {
-        self.control.check(&mut self.owed)?;
+        self.control.check(&mut self.owed, self.cancelled.as_deref())?;
+        self.entries += 1;
+        if self.entries.is_multiple_of(MEASURED) {
+            self.spread.note((item.key().len() + item.value()?.len()) * MEASURED);
+        }
         Ok(if holds(&self.ranges, item.key()) { Verdict::Destroy } else { Verdict::Keep })
     }
 }

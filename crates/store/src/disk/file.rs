@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::private;
+
 /// Zeros are written in pieces of this size.
 const PIECE: usize = 1 << 20;
 
@@ -50,8 +52,9 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Creates a file with `size` bytes of reserved space. With `zeros` the space is also written,
-    /// which is slow but makes later flushes several times faster.
+    /// Creates a file with `size` bytes of reserved space. With `zeros` the space is also written and
+    /// flushed, which is slow but makes later flushes several times faster. Without, the first flush
+    /// of what is written to it makes the file itself durable.
     pub(super) fn create(
         path: &Path,
         size: u64,
@@ -62,8 +65,11 @@ impl LogFile {
             device.allocate()?;
         }
         let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        let made = reserve(&file, size, zeros).and_then(|()| file.sync_all());
+            private::options().read(true).write(true).create(true).truncate(true).open(path)?;
+        let made = reserve(&file, size, zeros).and_then(|has_written| match has_written {
+            true => file.sync_all(),
+            false => Ok(()),
+        });
         if let Err(error) = made {
             // An incomplete file would only take space.
             let _ = std::fs::remove_file(path);
@@ -97,8 +103,8 @@ impl LogFile {
     }
 }
 
-/// Ensures that writing `size` bytes cannot run out of space.
-fn reserve(file: &File, size: u64, zeros: bool) -> io::Result<()> {
+/// Ensures that writing `size` bytes cannot run out of space. Returns whether zeros were written.
+fn reserve(file: &File, size: u64, zeros: bool) -> io::Result<bool> {
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::Errno;
 
@@ -117,7 +123,7 @@ fn reserve(file: &File, size: u64, zeros: bool) -> io::Result<()> {
             at += length as u64;
         }
     }
-    Ok(())
+    Ok(write_zeros)
 }
 
 /// Makes created, renamed and removed names of a folder durable.

@@ -10,13 +10,19 @@ use super::Shared;
 use super::around::RUNS_MAX;
 use super::dropped::{holds, joined};
 use super::history::Limits;
-use super::trees::tree_error;
+use super::replaced::ReplacedValues;
+use super::spread::Spread;
+use super::trees::{TABLES, tree_error};
+use super::view::{Newest, Tables};
 use crate::{Result, Space, StoreError};
 
 /// The minimum limit of the kept past, however small the store is, ...
-const HISTORY_BYTES_MIN: u64 = 256 << 20;
+pub(super) const HISTORY_BYTES_MIN: u64 = 256 << 20;
 /// ... and its maximum as a share of the store.
 const HISTORY_SHARE: u64 = 4;
+
+/// How often the progress of a flush is recorded.
+const COUNTED_BYTES: usize = 32 << 10;
 
 /// Memtables that are sealed but not in tables yet.
 #[derive(Default)]
@@ -51,13 +57,17 @@ impl Shared {
         {
             let mut commit = self.commit.lock();
             // Trees with empty memory get no table; if all are empty, nothing is sealed.
-            let memtables = self.trees.each_ref().map(|tree| tree.rotate_memtable());
-            for (tree, active) in self.trees.iter().zip(&mut commit.memtables) {
-                *active = tree.active_memtable();
+            for (newest, active) in self.newest.iter().zip(&mut commit.memtables) {
+                if let Some(next) = newest.seal() {
+                    *active = next;
+                }
             }
+            let memtables = self.newest.each_ref().map(Newest::sealed);
+            commit.replaced = ReplacedValues::default();
+            let removed = self.removed_bytes[0].swap(0, Ordering::Relaxed);
+            self.removed_bytes[1].fetch_add(removed, Ordering::Relaxed);
             if memtables.iter().any(Option::is_some) {
-                let last = self.tracker.published();
-                self.history.seal(&self.trees, &memtables, &self.tracker, last);
+                self.history.seal(&self.newest, &self.tracker, self.tracker.published());
             }
             let bytes = self.active_bytes.swap(0, Ordering::Relaxed);
             self.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -65,6 +75,20 @@ impl Shared {
             state.sealed = Some(Sealed { generation, last, bytes, memtables });
         }
         self.flush_sealed(&mut state)
+    }
+
+    /// Flushes; on a full disk, everything that is not needed gives way, then the reserve. Tables
+    /// take less space than the log segments that they release.
+    pub(super) fn flush_in_any_case(&self) -> Result<()> {
+        match self.flush() {
+            Err(StoreError::Full) => {
+                self.give_way();
+                self.make_room_by_drops();
+                self.reserve.release();
+                self.flush()
+            }
+            result => result,
+        }
     }
 
     /// Waits while a tree has as many young tables as it may have. Writers are slowed down long
@@ -92,16 +116,19 @@ impl Shared {
         // A batch spans trees, which are written one after the other. After a crash in between
         // only the log makes it whole, so it must be on disk first.
         log.sync(sealed.last)?;
+        self.written_bytes.store(0, Ordering::Relaxed);
         for space in Space::ALL {
             let tree = &self.trees[space.index()];
             // A memtable that is no longer sealed was written by an attempt that failed later.
-            if tree.sealed_memtable_count() > 0
-                && let Some(memtable) = &sealed.memtables[space.index()]
-            {
-                let written =
-                    self.write_tables(space, memtable).map_err(|error| tree_error(tree, &error))?;
-                self.history.written(space, tree, &written);
+            if let Some(memtable) = self.newest[space.index()].sealed() {
+                let written = self
+                    .write_tables(space, &memtable)
+                    .map_err(|error| tree_error(tree, &error))?;
+                let tables = Tables::of(tree);
+                self.newest[space.index()].note_flush(tables.clone());
+                self.history.written(space, &tables, &written);
                 self.advice.note_tables(space, tree);
+                self.lay_ground(space);
                 self.note_debt(space);
                 self.work.want_merge(space);
             } else if self.dropped.has_any(space) {
@@ -110,6 +137,8 @@ impl Shared {
         }
         self.dropped.save(&self.path)?;
         self.sealed_bytes.fetch_sub(sealed.bytes, Ordering::Relaxed);
+        self.written_bytes.store(0, Ordering::Relaxed);
+        self.removed_bytes[1].store(0, Ordering::Relaxed);
         let generation = sealed.generation;
         let memtables = state.sealed.take().map(|sealed| sealed.memtables);
         let has_written = memtables.iter().flatten().any(Option::is_some);
@@ -135,15 +164,24 @@ impl Shared {
         // What was dropped is not read again. On a full disk there may be no room for it.
         let dropped = joined(self.dropped.of(space));
         let entries = memtable.iter().filter(|entry| !holds(&dropped, &entry.key.user_key));
+        let mut spread = Spread::new(&tree.tree_config().path.join(TABLES));
+        let mut uncounted = 0;
         let written = tree.flush_to_tables(entries.map(|entry| {
             device.map_or(Ok(()), |device| device.flush_entry())?;
+            // As memory counts it.
+            uncounted += entry.key.user_key.len() + entry.value.len() + size_of_val(&entry);
+            if uncounted >= COUNTED_BYTES {
+                self.written_bytes.fetch_add(uncounted as u64, Ordering::Relaxed);
+                spread.note(uncounted);
+                uncounted = 0;
+            }
             Ok(entry)
         }))?;
         let tables = written.map(|(tables, _)| tables).unwrap_or_default();
         let watermark = self.history.merge_watermark();
         {
             let _registering = self.registering[space.index()].lock();
-            tree.register_tables(&tables, None, None, &[memtable.id()], watermark)?;
+            tree.register_tables(&tables, None, None, &[], watermark)?;
         }
         self.versions[space.index()].set(0);
         let written: Vec<TableId> = tables.iter().map(|table| table.id()).collect();

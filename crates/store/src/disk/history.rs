@@ -14,13 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lsm_tree::{Memtable, SeqNo, TableId, Tree};
+use lsm_tree::{SeqNo, TableId, Tree};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::trees::tables;
-use super::view::View;
+use super::view::{Newest, Tables, View};
 use crate::tracker::Tracker;
 use crate::{Result, Seqno, SnapshotLimits, Space, StoreError};
+
+/// The most gaps that are distinguished.
+const GAPS_MAX: usize = 256;
 
 /// All trees at one moment.
 pub(super) type Views = [Arc<View>; 4];
@@ -53,6 +56,9 @@ pub(super) struct History {
     /// The last sealed commit. Later commits are in memory only, so the newest trees serve every
     /// snapshot that is not older than this.
     sealed: AtomicU64,
+    /// Commits of which a large value is gone (`replaced`): from the first until before the second,
+    /// sorted, apart from each other.
+    gaps: Mutex<Vec<(Seqno, Seqno)>>,
 }
 
 /// Limits of what is kept.
@@ -119,7 +125,8 @@ impl History {
             .each_ref()
             .map(|tree| tables(tree).iter().map(|t| (t.id(), (0, t.metadata.file_size))).collect());
         let kept = Kept { live, ..Kept::default() };
-        History { kept: Mutex::new(kept), sealed: AtomicU64::new(sealed) }
+        let (kept, gaps) = (Mutex::new(kept), Mutex::default());
+        History { kept, sealed: AtomicU64::new(sealed), gaps }
     }
 
     /// Whether the newest trees can serve a commit. Call this after reading from them: tables
@@ -136,13 +143,7 @@ impl History {
 
     /// Records that memory was sealed; commits up to `last` are in it or in tables. Runs inside
     /// the commit lock, before any of it is written to a table.
-    pub(super) fn seal(
-        &self,
-        trees: &[Tree; 4],
-        memtables: &[Option<Arc<Memtable>>; 4],
-        tracker: &Tracker,
-        last: Seqno,
-    ) {
+    pub(super) fn seal(&self, newest: &[Newest; 4], tracker: &Tracker, last: Seqno) {
         let mut kept = self.kept.lock();
         let first = self.sealed.load(Ordering::Acquire);
         // A snapshot that is opened concurrently has the number `last`, which needs no kept
@@ -151,8 +152,8 @@ impl History {
             && (kept.since.is_some() || has_any(&tracker.open_numbers(), first, last - 1))
         {
             let views = Space::ALL.map(|space| {
-                let at = space.index();
-                Arc::new(View::of_sealed(&trees[at], memtables[at].clone()))
+                let newest = &newest[space.index()];
+                Arc::new(newest.tables().with_sealed(newest.sealed().as_ref()))
             });
             let views = Mutex::new(Some(views));
             let state = Arc::new(KeptVersion { first, last, sealed_at: Instant::now(), views });
@@ -163,27 +164,28 @@ impl History {
 
     /// Replaces the sealed memory of a tree by the tables that it was flushed to. If these were
     /// merged already, the memory is kept.
-    pub(super) fn written(&self, space: Space, tree: &Tree, written: &[TableId]) {
+    pub(super) fn written(&self, space: Space, tables: &Tables, written: &[TableId]) {
+        let mut before = None;
         {
             let kept = self.kept.lock();
             let sealed = self.sealed.load(Ordering::Acquire);
-            let view = View::of_tables(tree);
-            // Read after the view was taken: a table that exists now also existed then.
-            let now = tables(tree);
             if let Some(entry) = kept.states.get(&sealed)
-                && written.iter().all(|id| now.iter().any(|table| table.id() == *id))
+                && written.iter().all(|id| tables.list.iter().any(|table| table.id() == *id))
                 && let Some(views) = &mut *entry.state.views.lock()
             {
-                views[space.index()] = Arc::new(view);
+                let view = Arc::new(tables.with_sealed(None));
+                before = Some(std::mem::replace(&mut views[space.index()], view));
             }
         }
-        self.note_tables(space, tree, written);
+        // Outside of the locks: this may free the memory of the memtable.
+        drop(before);
+        self.note_tables(space, tables, written);
     }
 
     /// Records which tables a tree has now; `flushed` are those of the newest version.
-    pub(super) fn note_tables(&self, space: Space, tree: &Tree, flushed: &[TableId]) {
+    pub(super) fn note_tables(&self, space: Space, tables: &Tables, flushed: &[TableId]) {
         let now: HashMap<TableId, u64> =
-            tables(tree).iter().map(|table| (table.id(), table.metadata.file_size)).collect();
+            tables.list.iter().map(|table| (table.id(), table.metadata.file_size)).collect();
         let mut kept = self.kept.lock();
         let sealed = self.sealed.load(Ordering::Acquire);
         let live = &mut kept.live[space.index()];
@@ -277,6 +279,25 @@ impl History {
         replaced.filter(|table| table.first <= *last).map(|table| table.bytes).sum()
     }
 
+    /// Makes the commits from `first` until before `next` unreadable, before a value that only they
+    /// read is removed. Returns false, with nothing changed, if a snapshot of one of them is open.
+    pub(super) fn add_gap(&self, first: Seqno, next: Seqno, tracker: &Tracker) -> bool {
+        // Opening a snapshot of the past registers it before it takes this lock.
+        let mut gaps = self.gaps.lock();
+        if next > first && has_any(&tracker.open_numbers(), first, next - 1) {
+            return false;
+        }
+        join_gap(&mut gaps, (first, next));
+        true
+    }
+
+    /// Whether a commit is in a gap.
+    pub(super) fn is_in_gap(&self, seqno: Seqno) -> bool {
+        let gaps = self.gaps.lock();
+        let at = gaps.partition_point(|(first, _)| *first <= seqno);
+        at.checked_sub(1).and_then(|at| gaps.get(at)).is_some_and(|(_, end)| seqno < *end)
+    }
+
     /// Returns the version that serves a commit; `None` if the newest trees do.
     ///
     /// # Errors
@@ -305,6 +326,20 @@ fn free(mut kept: MutexGuard<'_, Kept>) {
     let removed = std::mem::take(&mut kept.removed);
     drop(kept);
     drop(removed);
+}
+
+/// Adds a range to sorted ranges that do not touch. If there are too many, the oldest two become one.
+fn join_gap(gaps: &mut Vec<(Seqno, Seqno)>, (mut first, mut next): (Seqno, Seqno)) {
+    let from = gaps.partition_point(|(_, end)| *end < first);
+    let to = gaps.partition_point(|(start, _)| *start <= next);
+    for (start, end) in gaps.drain(from..to.max(from)) {
+        (first, next) = (first.min(start), next.max(end));
+    }
+    gaps.insert(from, (first, next));
+    if gaps.len() > GAPS_MAX {
+        let (first, _) = gaps.remove(0);
+        gaps[0].0 = first;
+    }
 }
 
 /// Whether any of the sorted numbers is between `from` and `to`, both included.
@@ -365,5 +400,39 @@ impl Kept {
             (false, false) => self.bytes -= bytes,
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_that_touch_are_one() {
+        let mut gaps = Vec::new();
+        for gap in [(10, 20), (30, 40), (50, 60), (20, 25), (45, 50), (5, 8), (24, 46)] {
+            join_gap(&mut gaps, gap);
+        }
+        assert_eq!(gaps, [(5, 8), (10, 60)]);
+        for first in 100..100 + 2 * GAPS_MAX as u64 {
+            join_gap(&mut gaps, (first * 10, first * 10 + 1));
+        }
+        assert_eq!(gaps.len(), GAPS_MAX);
+        assert_eq!(gaps[0].0, 5);
+        assert!(gaps.windows(2).all(|pair| pair[0].1 < pair[1].0));
+    }
+
+    #[test]
+    fn a_commit_that_is_open_has_no_gap() {
+        let tracker = Tracker::new(7);
+        let history =
+            History { kept: Mutex::default(), sealed: AtomicU64::new(0), gaps: Mutex::default() };
+        let (seqno, shard) = tracker.open();
+        assert!(!history.add_gap(5, 8, &tracker) && !history.is_in_gap(7));
+        assert!(history.add_gap(5, 7, &tracker) && history.add_gap(8, 9, &tracker));
+        tracker.close(seqno, shard);
+        assert!(history.add_gap(7, 8, &tracker));
+        let inside: Vec<Seqno> = (0..12).filter(|seqno| history.is_in_gap(*seqno)).collect();
+        assert_eq!(inside, [5, 6, 7, 8]);
     }
 }

@@ -61,7 +61,7 @@ impl Set<'_> {
 
 /// Whether values of a space are cached. In the others few keys are read in order to be written.
 fn is_kept(space: Space) -> bool {
-    matches!(space, Space::Documents | Space::Log)
+    matches!(space, Space::Documents | Space::Catalog)
 }
 
 impl Hot {

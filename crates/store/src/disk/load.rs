@@ -18,6 +18,7 @@ use super::commit::insert;
 use super::patch::Bases;
 use super::record::{Kind, Payload, encode_batch};
 use super::trees::tree_error;
+use super::view::Tables;
 use crate::load::{Entries, Load, check_key};
 use crate::written::{Ordered, Spill, Written};
 use crate::{Batch, Bytes, Result, Space, StoreError};
@@ -138,18 +139,16 @@ impl Load for DiskLoad {
 
     fn finish(self: Box<Self>) -> Result<u64> {
         let shared = &self.shared;
+        let _inside = shared.writers.pass();
         let log = shared.writable_log()?;
         self.check_power()?;
-        let tree = &shared.trees[self.written.space.index()];
-        let mut commit = shared.commit.lock();
-        if shared.closed.load(Ordering::Acquire) {
-            return Err(StoreError::Closed);
-        }
-        commit.loads.retain(|load| !Arc::ptr_eq(load, &self.written));
         let space = self.written.space;
+        let tree = &shared.trees[space.index()];
         if tree.l0_run_count() >= LOADED_RUNS_MAX {
             return Err(shared.why_not_merged(space).unwrap_or_else(too_many_tables));
         }
+        // Before the commit lock: this waits while a merge finishes. Nobody reads the loaded
+        // prefixes yet.
         // From here on the files belong to the tree, also on failure.
         let tables = std::mem::take(&mut *self.tables.lock());
         if !tables.is_empty() {
@@ -159,6 +158,12 @@ impl Load for DiskLoad {
                 .map_err(|error| tree_error(tree, &error))?;
             shared.versions[space.index()].set(0);
         }
+        shared.newest[space.index()].note_tables(Tables::of(tree));
+        let mut commit = shared.commit.lock();
+        if shared.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        commit.loads.retain(|load| !Arc::ptr_eq(load, &self.written));
         for prefix in &self.written.prefixes {
             let end = u32::from_be_bytes(*prefix).checked_add(1).map(u32::to_be_bytes);
             let end = end.as_ref().map_or(&[0xFF; 5][..], |end| end);
@@ -177,7 +182,8 @@ impl Load for DiskLoad {
         }
         shared.tracker.publish(shared.counter.next());
         drop(commit);
-        shared.history.note_tables(self.written.space, tree, &[]);
+        shared.lay_ground(self.written.space);
+        shared.history.note_tables(space, &shared.newest[space.index()].tables(), &[]);
         shared.advice.note_tables(self.written.space, tree);
         shared.note_debt(self.written.space);
         shared.work.want_merge(self.written.space);

@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::file::sync_folder;
 use super::record::{Payload, SEGMENT_HEADER, SegmentHeader, encode_record};
-use super::segment::{Pool, ReleaseNote, Segment};
+use super::segment::{NewestNote, Pool, ReleaseNote, Segment, SegmentFile};
 use crate::error::is_full;
 use crate::{Result, Seqno, StoreError};
 
@@ -37,6 +37,7 @@ pub(super) struct Log {
     /// Earlier segments that are still needed, oldest first.
     closed: Mutex<VecDeque<Arc<Segment>>>,
     note: Mutex<ReleaseNote>,
+    newest: NewestNote,
     /// The last appended commit.
     last: AtomicU64,
     poisoned: AtomicBool,
@@ -106,6 +107,7 @@ impl Log {
             rounds: Mutex::new(Rounds { durable: recovered.last, running: false, poison: None }),
             round_ended: Condvar::new(),
             closed: Mutex::new(recovered.segments.into()),
+            newest: note.newest(),
             note: Mutex::new(note),
             last: AtomicU64::new(recovered.last),
             poisoned: AtomicBool::new(false),
@@ -249,7 +251,7 @@ impl Log {
         if chunk.bytes.is_empty() {
             return Ok(());
         }
-        if chunk.start == 0 {
+        if chunk.start == 0 && !chunk.segment.is_listed.load(Ordering::Acquire) {
             // The directory entry of a new segment must be on disk before its records count as
             // durable.
             sync_folder(self.pool.folder())?;
@@ -259,15 +261,14 @@ impl Log {
         let end = chunk.start + chunk.bytes.len() as u64;
         chunk.segment.synced.store(end, Ordering::Release);
         if chunk.start == 0 {
-            self.note.lock().note_newest(chunk.segment.generation)?;
+            self.newest.write(chunk.segment.generation)?;
         }
         Ok(())
     }
 
     /// Releases segments before `generation`: their records are in tables.
     pub(super) fn release(&self, generation: u64) -> Result<()> {
-        let mut note = self.note.lock();
-        note.advance(generation)?;
+        self.note.lock().advance(generation)?;
         loop {
             let segment = {
                 let mut closed = self.closed.lock();
@@ -284,9 +285,19 @@ impl Log {
         }
     }
 
-    /// Creates a spare segment if there is none. Called by a background thread.
+    /// Prepares the next segment, and creates a spare one if there is none. Called by a background
+    /// thread.
     pub(super) fn refill(&self) -> io::Result<()> {
-        self.pool.refill()
+        self.pool.prepare()?;
+        self.pool.refill()?;
+        self.pool.prepare()
+    }
+
+    /// Called when the store closes, after its background threads have ended.
+    pub(super) fn end_preparing(&self) {
+        if let Err(error) = self.pool.put_prepared_back() {
+            tracing::debug!("the prepared log segment keeps its name: {error}");
+        }
     }
 
     /// Removes spare segments, to make room for tables.
@@ -366,13 +377,14 @@ fn make_segment(
     bytes: u64,
     first: bool,
 ) -> io::Result<(Arc<Segment>, [u8; SEGMENT_HEADER])> {
-    let (file, size) = pool.take(generation, bytes + SEGMENT_HEADER as u64, first)?;
+    let SegmentFile { file, size, is_listed } =
+        pool.take(generation, bytes + SEGMENT_HEADER as u64, first)?;
     // Records of the file's earlier use must not pass as new ones: the salt must be unique.
     let mut salt = [0; 8];
     getrandom::fill(&mut salt)?;
     let salt = u64::from_le_bytes(salt);
     let header = SegmentHeader { generation, salt, previous_end }.encode();
-    let segment =
-        Segment { file, generation, salt, size, synced: AtomicU64::new(0), end: AtomicU64::new(0) };
+    let (synced, end) = (AtomicU64::new(0), AtomicU64::new(0));
+    let segment = Segment { file, generation, salt, size, synced, end, is_listed };
     Ok((Arc::new(segment), header))
 }

@@ -12,7 +12,8 @@ use lsm_tree::{AbstractTree, Table, TableId, Tree};
 
 use super::Shared;
 use super::around::{self, Level, Step};
-use super::trees::{TABLE_BYTES, check_table, tables, tree_error};
+use super::trees::{TABLE_BYTES, check_table, is_unreadable, tables, tree_error};
+use super::view::Tables;
 use crate::stats::MergeFailure;
 use crate::{Damage, Result, Space, StoreError};
 
@@ -52,6 +53,12 @@ impl SetAside {
         self.retry_at = Some(Instant::now() + rest);
     }
 
+    /// Lets the tables be looked at again at once.
+    #[cfg(test)]
+    pub(super) fn end_rest(&mut self) {
+        self.retry_at = None;
+    }
+
     fn has(&self, table: TableId) -> bool {
         self.tables.iter().any(|(known, _)| *known == table)
     }
@@ -74,7 +81,11 @@ impl Shared {
                     .with_l0_threshold(YOUNG_TABLES),
             ),
             Step::Merge { from, to } => Arc::new(PullDown(from, to)),
-            Step::Move { from, to } => Arc::new(MoveDown(from, to)),
+            Step::Move { from, to } => {
+                let moved = self.move_level(space, from, to)?;
+                self.after_merge(space);
+                return Ok(moved);
+            }
             Step::Rest { .. } => return Ok(false),
         };
         let before = tree.current_version().id();
@@ -95,6 +106,35 @@ impl Shared {
         Ok(true)
     }
 
+    /// Moves all tables of a level to another. Returns whether the tree has changed.
+    pub(super) fn move_level(&self, space: Space, from: u8, to: u8) -> Result<bool> {
+        // No table may be added between looking at the levels and moving one.
+        let _registering = self.registering[space.index()].lock();
+        let tree = &self.trees[space.index()];
+        let before = tree.current_version().id();
+        if around::can_move(&levels(tree, &SetAside::default()), from.into(), to.into()) {
+            let strategy = Arc::new(MoveDown(from, to));
+            self.compact(space, |watermark| tree.compact(strategy, watermark))?;
+        }
+        Ok(tree.current_version().id() != before)
+    }
+
+    /// Called after tables were added to a tree: its first ones move to the last level. Should
+    /// young tables be damaged later, they have something to be put on (`around.rs`).
+    pub(super) fn lay_ground(&self, space: Space) {
+        let tree = &self.trees[space.index()];
+        let levels = levels(tree, &SetAside::default());
+        if levels.first().is_none_or(|young| young.runs != 1)
+            || around::first_used(&levels, 1).is_some()
+        {
+            return;
+        }
+        // Merging would do it later.
+        if let Err(error) = self.move_level(space, 0, levels.len() as u8 - 1) {
+            tracing::debug!(tree = space.name(), "the first table stays where it is: {error}");
+        }
+    }
+
     /// Calls `run`, which replaces tables; removes its unfinished files if it fails.
     pub(super) fn compact(
         &self,
@@ -105,6 +145,7 @@ impl Shared {
         let attempt = self.leftovers[space.index()].begin(tree);
         let result = run(self.history.merge_watermark());
         self.versions[space.index()].set(0);
+        self.newest[space.index()].note_tables(Tables::of(tree));
         match result {
             Ok(()) => {
                 attempt.succeed([]);
@@ -122,7 +163,7 @@ impl Shared {
     /// Records the result of a merge.
     pub(super) fn after_merge(&self, space: Space) {
         let tree = &self.trees[space.index()];
-        self.history.note_tables(space, tree, &[]);
+        self.history.note_tables(space, &self.newest[space.index()].tables(), &[]);
         self.advice.note_tables(space, tree);
         self.let_go();
         self.note_debt(space);
@@ -221,13 +262,15 @@ impl Shared {
     /// Converts the error of a merge; traces damage to a table that is not known as damaged yet.
     fn merge_error(&self, space: Space, error: &lsm_tree::Error) -> StoreError {
         let tree = &self.trees[space.index()];
+        let mut candidates = tables(tree);
+        candidates.retain(|table| !self.set_aside[space.index()].lock().has(table.id()));
         if let lsm_tree::Error::Io(io) = error
             && io.kind() != std::io::ErrorKind::UnexpectedEof
         {
-            return tree_error(tree, error);
+            // A table that the disk cannot read is as good as damaged.
+            let unreadable = is_unreadable(io).then(|| first_damage(candidates)).flatten();
+            return unreadable.unwrap_or_else(|| tree_error(tree, error));
         }
-        let mut candidates = tables(tree);
-        candidates.retain(|table| !self.set_aside[space.index()].lock().has(table.id()));
         first_damage(candidates).unwrap_or_else(|| StoreError::Corrupt {
             file: tree.tree_config().path.clone(),
             offset: None,
@@ -252,7 +295,7 @@ impl Shared {
 }
 
 /// The levels of a tree.
-fn levels(tree: &Tree, aside: &SetAside) -> Vec<Level> {
+pub(super) fn levels(tree: &Tree, aside: &SetAside) -> Vec<Level> {
     let version = tree.current_version();
     let mut levels = Vec::new();
     for level in version.iter_levels() {

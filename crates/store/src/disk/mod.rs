@@ -9,13 +9,16 @@
 //! segments, the note of released ones), `tmp/` (files that a restart removes), and a folder per
 //! space with its tables.
 
+mod admission;
 mod advice;
 mod around;
 mod background;
+mod cancel;
 mod commit;
 mod dropped;
 mod file;
 mod flush;
+mod gate;
 mod history;
 mod hot;
 mod leftovers;
@@ -31,10 +34,14 @@ mod readers;
 mod reclaim;
 mod record;
 mod recover;
+mod replaced;
 mod reserve;
 mod salvage;
 mod segment;
+mod spread;
 mod trees;
+#[cfg(test)]
+mod unreadable;
 mod verify;
 mod view;
 mod work;
@@ -46,14 +53,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lsm_tree::{AbstractTree, Cache, SequenceNumberCounter, Tree};
+use lsm_tree::{Cache, SequenceNumberCounter, Tree};
 use parking_lot::Mutex;
 
+pub use admission::Admission;
 use advice::FileAdvice;
 use commit::Commit;
 use dropped::{DroppedRange, DroppedRanges};
 pub use file::LogDevice;
 use flush::FlushState;
+use gate::Gate;
 use history::History;
 use hot::Hot;
 use leftovers::Leftovers;
@@ -69,6 +78,7 @@ use reclaim::Reclaimed;
 use record::{Kind, Payload, encode_range};
 use reserve::Reserve;
 pub use salvage::{Effect, Finding, KeyRange, Salvage, free_space};
+use view::Newest;
 use work::Work;
 
 use crate::tracker::Tracker;
@@ -144,6 +154,8 @@ pub(crate) struct Shared {
     path: PathBuf,
     options: Options,
     trees: [Tree; 4],
+    /// The memtables and the newest view of each tree.
+    newest: [Newest; 4],
     tracker: Tracker,
     /// Assigns seqnos.
     counter: SequenceNumberCounter,
@@ -160,6 +172,11 @@ pub(crate) struct Shared {
     advice: FileAdvice,
     reserve: Arc<Reserve>,
     pressure: Pressure,
+    queue: admission::Queue,
+    /// Passed by everything that a caller changes.
+    writers: Gate,
+    /// Passed by the work of background threads.
+    background: Gate,
     /// Per tree: unfinished files, the lock for adding tables, the reclaimed dropped ranges,
     /// damaged tables, and the counter of its table lists.
     leftovers: [Leftovers; 4],
@@ -178,6 +195,10 @@ pub(crate) struct Shared {
     /// Bytes in active memtables, and in those that are being written to tables.
     active_bytes: AtomicU64,
     sealed_bytes: AtomicU64,
+    /// The part of the latter that the running flush has written.
+    written_bytes: AtomicU64,
+    /// Bytes of values that were removed from active and from sealed memtables of the documents.
+    removed_bytes: [AtomicU64; 2],
     /// Keeps the lock file open and locked. The last field, so that it is dropped last.
     _lock: Option<File>,
 }
@@ -205,12 +226,15 @@ impl DiskStore {
     }
 
     fn stop(&self) {
+        self.shared.background.open();
+        self.shared.writers.open();
         self.shared.work.stop();
         for thread in self.threads.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a background thread of the store had failed");
             }
         }
+        self.shared.log.iter().for_each(Log::end_preparing);
     }
 }
 
@@ -232,7 +256,11 @@ impl Store for DiskStore {
     }
 
     fn write(&self, batch: &Batch) -> Result<Seqno> {
-        self.shared.write(batch)
+        self.shared.write(batch, &|| true)
+    }
+
+    fn write_while(&self, batch: &Batch, is_wanted: &dyn Fn() -> bool) -> Result<Seqno> {
+        self.shared.write(batch, is_wanted)
     }
 
     fn sync(&self, seqno: Seqno) -> Result<()> {
@@ -250,8 +278,8 @@ impl Store for DiskStore {
         self.shared.reserve.is_scarce() || self.shared.work.is_full()
     }
 
-    fn admit(&self, is_wanted: &dyn Fn() -> bool) -> bool {
-        self.shared.admit(is_wanted)
+    fn admit(&self, bytes: usize, is_wanted: &dyn Fn() -> bool) -> Option<Admission<'_>> {
+        self.shared.admit(bytes, is_wanted)
     }
 
     fn pace(&self, is_wanted: &dyn Fn() -> bool) {
@@ -264,6 +292,7 @@ impl Store for DiskStore {
     }
 
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {
+        let _inside = self.shared.writers.pass();
         let log = self.shared.writable_log()?;
         if from >= to {
             return Ok(());
@@ -302,15 +331,37 @@ impl Store for DiskStore {
         Ok(Box::new(load::DiskLoad::begin(&self.shared, space, prefixes)?))
     }
 
-    fn compact(&self, space: Space) -> Result<u64> {
+    fn compact(&self, space: Space, is_wanted: &dyn Fn() -> bool) -> Result<u64> {
+        let inside = self.shared.writers.pass_while(is_wanted);
+        let _inside = inside.ok_or(StoreError::Interrupted)?;
         self.shared.writable_log()?;
-        self.shared.flush()?;
-        self.shared.compact_tree(space)
+        let compact = || {
+            self.shared.flush_in_any_case()?;
+            self.shared.compact_tree(space)
+        };
+        cancel::while_wanted(is_wanted, compact)
     }
 
     fn checkpoint(&self) -> Result<()> {
+        let _inside = self.shared.writers.pass();
         self.shared.writable_log()?;
         self.shared.flush()
+    }
+
+    fn freeze(&self) -> Result<()> {
+        self.shared.writable_log()?;
+        self.shared.writers.close();
+        if let Err(error) = self.shared.flush() {
+            self.shared.writers.open();
+            return Err(error);
+        }
+        self.shared.background.close();
+        Ok(())
+    }
+
+    fn thaw(&self) {
+        self.shared.background.open();
+        self.shared.writers.open();
     }
 
     fn stats(&self) -> Stats {
@@ -335,6 +386,8 @@ impl Store for DiskStore {
             expired_snapshots: past.expired,
             paused: Duration::from_micros(count(&shared.pressure.paused_micros)),
             longest_wait: Duration::from_micros(count(&shared.pressure.longest_micros)),
+            large_waits: count(&shared.pressure.large_waits),
+            longest_large_wait: Duration::from_micros(count(&shared.pressure.longest_large_micros)),
             merge_failures: shared.merge_failures(),
             page_bytes: shared.pages.sizes().0,
             page_capacity_bytes: shared.pages.sizes().1,
@@ -352,14 +405,20 @@ impl Store for DiskStore {
             stats.synced_batches = count(&log.counters.synced_batches);
         }
         for space in Space::ALL {
-            let tree = &shared.trees[space.index()];
-            let memtable_bytes = tree.get_version_history_lock().memtable_size_sum();
+            let newest = &shared.newest[space.index()];
+            let (mut memtable_bytes, memtable_entries) = newest.memory();
+            let tables = newest.tables();
+            let in_tables = tables.list.iter().map(|table| &table.metadata);
+            if space == Space::Documents {
+                let removed: u64 = shared.removed_bytes.iter().map(count).sum();
+                memtable_bytes = memtable_bytes.saturating_sub(removed);
+            }
             stats.spaces[space.index()] = SpaceStats {
-                disk_bytes: tree.disk_space(),
+                disk_bytes: in_tables.clone().map(|table| table.file_size).sum(),
                 memtable_bytes,
-                entries: tree.approximate_len() as u64,
-                tables: tree.table_count() as u64,
-                young_tables: tree.l0_run_count() as u64,
+                entries: memtable_entries + in_tables.map(|table| table.item_count).sum::<u64>(),
+                tables: tables.list.len() as u64,
+                young_tables: tables.young_runs as u64,
             };
         }
         stats
@@ -377,8 +436,7 @@ impl Store for DiskStore {
         let (from, to) =
             (&from[..from.len().min(MAX_KEY_BYTES)], &to[..to.len().min(MAX_KEY_BYTES)]);
         let snapshot = DiskSnapshot::open(&self.shared);
-        let tree = &self.shared.trees[space.index()];
-        trees::approximate_bytes(tree, snapshot.seqno() + 1, from, to)
+        trees::approximate_bytes(&self.shared.newest[space.index()], snapshot.seqno(), from, to)
     }
 
     fn snapshot_limits(&self) -> SnapshotLimits {

@@ -78,6 +78,11 @@ impl Bases {
         self.found.is_empty()
     }
 
+    /// The bases with the numbers of their operations.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Base)> {
+        self.found.iter().map(|base| (base.operation, base))
+    }
+
     /// The base of an operation.
     pub(super) fn of(&self, operation: usize) -> Option<&Base> {
         self.found.iter().find(|base| base.operation == operation)

@@ -4,10 +4,11 @@
 //! flushed and not merged yet. The debt of memory is what is not flushed yet. From [`SLOW_RUNS`]
 //! and [`SLOW_MEMORY`] on, a commit owes a pause in proportion to its bytes and growing with the
 //! debt, so that the write rate adapts to the speed of the disk. The rate falls without end, so
-//! writers never have to be stopped for young tables; they are stopped for memory only at
-//! [`MEMORY_MAX`], which only large batches reach. Small commits are hardly affected, and neither
-//! are commits to other trees. A commit runs under locks of the caller, so it only records what it
-//! owes; the thread pauses after it has released them ([`Pressure::pay`]).
+//! writers never have to be stopped for young tables. Small commits are hardly affected, and
+//! neither are commits to other trees. A commit runs under locks of the caller, so it only records
+//! what it owes; the thread pauses after it has released them ([`Pressure::pay`]). What a large
+//! commit owes beyond the longest pause is paid before the next commit of the thread
+//! ([`Pressure::repay`]). `admission.rs` has what happens when memory is used up.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,11 +24,14 @@ pub(super) const SLOW_RUNS: usize = 12;
 const FULL_RUNS: usize = 40;
 /// ... and here most. Far below the number at which flushing waits for merging.
 const LAST_RUNS: usize = 200;
-/// The same for the memory for commits, as multiples of its size.
-pub(super) const SLOW_MEMORY: f64 = 1.25;
-const FULL_MEMORY: f64 = 2.0;
-/// Here commits wait until a flush has ended.
-pub(super) const MEMORY_MAX: f64 = 3.0;
+/// The same for what is not flushed yet, as multiples of the memory for commits. At the second of
+/// them large commits wait, ...
+pub(super) const SLOW_MEMORY: f64 = 1.0;
+pub(super) const LARGE_MEMORY_MAX: f64 = 1.5;
+/// ... and here all.
+pub(super) const MEMORY_MAX: f64 = 2.0;
+/// Commits up to this size do not wait for large ones.
+pub(super) const SMALL_BYTES: usize = 16 << 10;
 /// Bytes per second at the first two of these points, ...
 const FAST_RATE: f64 = 96e6;
 const SLOW_RATE: f64 = 512e3;
@@ -35,6 +39,8 @@ const SLOW_RATE: f64 = 512e3;
 const LAST_RATE: f64 = 8e3;
 /// The longest pause of one commit.
 const PAUSE_MAX: Duration = Duration::from_millis(800);
+/// The longest time for which a commit repays what earlier large ones of its thread owe.
+const REPAY_MAX: Duration = Duration::from_secs(4);
 /// Shorter pauses are accumulated: sleeping is not more precise.
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 /// How often a pausing thread looks whether it shall end.
@@ -53,13 +59,18 @@ pub(super) struct Pressure {
     /// The number of pauses, and their total time.
     pub(super) pauses: AtomicU64,
     pub(super) paused_micros: AtomicU64,
-    /// The longest time that one commit was asked to pause.
+    /// The longest time that one commit was asked to pause, or that a small one waited.
     pub(super) longest_micros: AtomicU64,
+    /// How often large commits waited before they were admitted, and the longest of these waits.
+    pub(super) large_waits: AtomicU64,
+    pub(super) longest_large_micros: AtomicU64,
 }
 
 thread_local! {
     /// The pause that the commits of this thread owe, in nanoseconds.
     static OWED: Cell<u64> = const { Cell::new(0) };
+    /// The bytes of large commits of this thread for which it has not paused yet.
+    static CARRIED: Cell<f64> = const { Cell::new(0.0) };
 }
 
 impl Pressure {
@@ -84,23 +95,58 @@ impl Pressure {
     /// Records what a commit of these bytes to these trees owes. `memory` is the used share of the
     /// memory for commits.
     pub(super) fn charge(&self, bytes: usize, memory: f64, touched: impl Iterator<Item = Space>) {
-        let mut share = debt(memory, SLOW_MEMORY, FULL_MEMORY, MEMORY_MAX);
-        if self.is_behind() {
-            let runs = touched.map(|space| self.runs(space)).max().unwrap_or(0) as f64;
-            let [slow, full, last] = [SLOW_RUNS, FULL_RUNS, LAST_RUNS].map(|runs| runs as f64);
-            share = share.max(debt(runs, slow, full, last));
-        }
+        let runs = match self.is_behind() {
+            true => touched.map(|space| self.runs(space)).max().unwrap_or(0),
+            false => 0,
+        };
+        let share = total_debt(memory, runs);
         if share > 0.0 {
             let others = self.pausing.load(Ordering::Relaxed) as f64;
+            let most = PAUSE_MAX.as_secs_f64();
             let pause = bytes as f64 / rate(share) * (1.0 + others);
-            let pause = pause.min(PAUSE_MAX.as_secs_f64());
-            OWED.set(OWED.get() + (pause * 1e9) as u64);
+            if pause > most && bytes > SMALL_BYTES {
+                CARRIED.set(CARRIED.get() + bytes as f64 * (1.0 - most / pause));
+            }
+            OWED.set(OWED.get() + (pause.min(most) * 1e9) as u64);
         }
+    }
+
+    /// Pauses for what earlier large commits of this thread still owe, as long as the debt lasts and
+    /// `is_wanted` says so; returns false if that ended it. `memory` as in [`Pressure::charge`].
+    pub(super) fn repay(&self, memory: impl Fn() -> f64, is_wanted: impl Fn() -> bool) -> bool {
+        let mut left = CARRIED.take();
+        if left == 0.0 {
+            return true;
+        }
+        let begun = Instant::now();
+        self.pausing.fetch_add(1, Ordering::Relaxed);
+        let mut goes_on = true;
+        while left > 0.0 && begun.elapsed() < REPAY_MAX {
+            let share = total_debt(memory(), self.most.load(Ordering::Relaxed));
+            goes_on = is_wanted();
+            if share == 0.0 || !goes_on {
+                break;
+            }
+            std::thread::sleep(LOOK);
+            let all = self.pausing.load(Ordering::Relaxed).max(1) as f64;
+            left -= rate(share) * LOOK.as_secs_f64() / all;
+        }
+        self.pausing.fetch_sub(1, Ordering::Relaxed);
+        self.note_large_wait(begun);
+        goes_on
+    }
+
+    /// Records that a large commit has waited since `begun`.
+    pub(super) fn note_large_wait(&self, begun: Instant) {
+        self.large_waits.fetch_add(1, Ordering::Relaxed);
+        let waited = begun.elapsed().as_micros() as u64;
+        self.longest_large_micros.fetch_max(waited, Ordering::Relaxed);
     }
 
     /// Clears the debt of this thread: it has waited for the background work itself.
     pub(super) fn forgive(&self) {
         OWED.set(0);
+        CARRIED.set(0.0);
     }
 
     /// Pauses for what the commits of this thread owe, as long as `is_wanted` says so. The caller
@@ -124,6 +170,13 @@ impl Pressure {
         self.pauses.fetch_add(1, Ordering::Relaxed);
         self.paused_micros.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
     }
+}
+
+/// The larger of the debts of memory and of a tree with so many young tables.
+fn total_debt(memory: f64, runs: usize) -> f64 {
+    let [slow, full, last] = [SLOW_RUNS, FULL_RUNS, LAST_RUNS].map(|runs| runs as f64);
+    let of_memory = debt(memory, SLOW_MEMORY, LARGE_MEMORY_MAX, MEMORY_MAX);
+    of_memory.max(debt(runs as f64, slow, full, last))
 }
 
 /// Returns how large a debt is: 0 up to `slow`, 1 at `full`, 2 from `last` on.
@@ -189,9 +242,41 @@ mod tests {
         };
         OWED.set(0);
         assert_eq!(owed(SLOW_MEMORY), 0);
-        assert!(owed(1.5) > 0);
-        assert!(owed(FULL_MEMORY) > owed(1.5));
-        assert!(owed(MEMORY_MAX) > 10 * owed(FULL_MEMORY));
+        assert!(owed(1.25) > 0);
+        assert!(owed(LARGE_MEMORY_MAX) > owed(1.25));
+        assert!(owed(MEMORY_MAX) > 10 * owed(LARGE_MEMORY_MAX));
+    }
+
+    #[test]
+    fn a_large_commit_pays_the_rest_before_the_next_one_while_the_debt_lasts() {
+        let pressure = Pressure::default();
+        OWED.set(0);
+        CARRIED.set(0.0);
+        let charge = |bytes| {
+            pressure.charge(bytes, LARGE_MEMORY_MAX, [Space::Documents].into_iter());
+            (Duration::from_nanos(OWED.replace(0)), CARRIED.get())
+        };
+        // A small commit owes nothing later, whatever the debt.
+        assert_eq!(charge(SMALL_BYTES).1, 0.0);
+        let (pause, rest) = charge(4 << 20);
+        assert_eq!(pause, PAUSE_MAX);
+        let paid = SLOW_RATE * PAUSE_MAX.as_secs_f64();
+        assert!((rest - ((4 << 20) as f64 - paid)).abs() < 1.0, "{rest}");
+        // Who is killed stops at once and owes it no longer.
+        assert!(!pressure.repay(|| LARGE_MEMORY_MAX, || false));
+        assert_eq!(CARRIED.get(), 0.0);
+        assert!(pressure.repay(|| LARGE_MEMORY_MAX, || false), "nothing is owed");
+        charge(4 << 20);
+        // It ends with the debt.
+        let looks = Cell::new(0);
+        let memory = || {
+            looks.set(looks.get() + 1);
+            if looks.get() < 4 { LARGE_MEMORY_MAX } else { 0.5 }
+        };
+        assert!(pressure.repay(memory, || true));
+        assert_eq!(looks.get(), 4);
+        assert_eq!(pressure.large_waits.load(Ordering::Relaxed), 2);
+        assert_eq!(pressure.pausing.load(Ordering::Relaxed), 0);
     }
 
     #[test]

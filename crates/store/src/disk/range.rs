@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::pages::{Builder, Lookup, Page, Shelf, Watch, end_of, prefix_of};
 use super::read::{DiskSnapshot, Pairs};
 use super::readers::OpenReader;
-use super::trees::tree_error;
+use super::trees::read_error;
 use crate::snapshot::{fit_lower, fit_upper, is_empty};
 use crate::{Bytes, Direction, Result, Space};
 
@@ -18,6 +18,8 @@ use crate::{Bytes, Direction, Result, Space};
 const AHEAD_ENTRIES: usize = 128;
 /// ... and its share of a page's bytes.
 const AHEAD_SHARE: usize = 2;
+/// After so many pages that were read from the tree, a range is a scan: the system reads ahead.
+const SCAN_PAGES: usize = 8;
 /// Pages smaller than this share of a page are not kept, unless they adjoin others.
 const WORTH_SHARE: usize = 16;
 
@@ -54,6 +56,8 @@ pub(crate) struct DiskRange {
     begun: bool,
     /// Number of pages found.
     pages_read: usize,
+    /// Number of pages read from the tree.
+    tree_pages: usize,
 }
 
 /// A position in a page.
@@ -129,6 +133,7 @@ impl DiskRange {
             by_page: false,
             begun: false,
             pages_read: 0,
+            tree_pages: 0,
         };
         let paged = matches!(space, Space::Documents | Space::Indexes);
         match single_prefix(from, to).filter(|_| paged) {
@@ -376,7 +381,7 @@ impl DiskRange {
             None => Ok(None),
             Some(Ok((key, value))) => Ok(Some((Bytes::from_tree(key), Bytes::from_tree(value)))),
             Some(Err(error)) => {
-                Err(tree_error(&self.snapshot.shared.trees[self.space.index()], &error))
+                Err(read_error(&self.snapshot.shared.trees[self.space.index()], &error))
             }
         }
     }
@@ -401,7 +406,7 @@ impl DiskRange {
         while wants_more(builder) {
             let next = self.next_of(&mut entries)?;
             if let Some((key, value)) = &next {
-                builder.push(key, value);
+                builder.push_shared(key, value.clone());
             }
             last = next;
             if last.is_none() {
@@ -420,7 +425,7 @@ impl DiskRange {
             Some((key, value)) => {
                 let passed = match &mut self.builder {
                     Some(builder) => {
-                        builder.push(key, value);
+                        builder.push_shared(key, value.clone());
                         builder.bytes()
                     }
                     None => {
@@ -444,8 +449,11 @@ impl DiskRange {
     fn read_page(&mut self) -> Result<bool> {
         let page_bytes = self.snapshot.shared.pages.page_bytes();
         let mut builder = self.builder.take().unwrap_or_default();
-        let shared = &self.snapshot.shared;
-        shared.advice.note_scan(self.space, &shared.trees[self.space.index()]);
+        self.tree_pages += 1;
+        if self.tree_pages > SCAN_PAGES {
+            let (shared, at) = (&self.snapshot.shared, self.space.index());
+            shared.advice.note_scan(self.space, &shared.trees[at], &shared.newest[at]);
+        }
         // Entries that were read one by one are in the builder, and were returned already.
         let already = builder.len();
         let last = match self.collect(&mut builder, |builder| builder.bytes() < page_bytes) {

@@ -3,14 +3,14 @@
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
-use lsm_tree::{AbstractTree, KvPair};
+use lsm_tree::KvPair;
 
 use super::Shared;
 use super::history::KeptVersion;
 use super::pages::{Looked, Shelf};
 use super::range::DiskRange;
-use super::trees::tree_error;
-use super::view::View;
+use super::trees::read_error;
+use super::view::{Entries, View};
 use crate::{Bytes, Direction, Result, Seqno, Space};
 
 /// Entries of a tree in key order.
@@ -37,6 +37,9 @@ impl DiskSnapshot {
         let shard = shared.tracker.open_at(seqno);
         let state = OnceLock::new();
         let snapshot = DiskSnapshot { shared: shared.clone(), seqno, shard, state };
+        if shared.history.is_in_gap(seqno) {
+            return None;
+        }
         snapshot.state().is_ok().then_some(snapshot)
     }
 
@@ -69,22 +72,29 @@ impl DiskSnapshot {
             Looked::Unknown { read_page } => read_page,
         };
         let value = self.get_from_tree(space, key)?;
-        if read_page && value.is_some() && self.is_newest() {
+        let page_bytes = self.shared.pages.page_bytes();
+        let fits = |value: &Bytes| value.len() <= page_bytes;
+        if read_page && value.as_ref().is_some_and(fits) && self.is_newest() {
             // The value is known. If something beside it cannot be read, there is no page.
-            let _ = DiskRange::read_page_at(self, space, key);
+            if DiskRange::read_page_at(self, space, key).is_err() {
+                self.shared.pages.rest();
+            }
         }
         Ok(value)
     }
 
+    fn newest(&self, space: Space) -> Arc<View> {
+        self.shared.newest[space.index()].view()
+    }
+
     fn get_from_tree(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let tree = &self.shared.trees[space.index()];
-        let failed = |error| tree_error(tree, &error);
-        self.shared.advice.note_point_read(space, tree);
+        let failed = |error| read_error(tree, &error);
+        self.shared.advice.note_point_read(space, tree, &self.shared.newest[space.index()]);
         if self.is_newest() {
-            // A tree returns versions below the given number.
-            let value = tree.get(key, self.seqno + 1).map_err(failed)?;
+            let entry = self.newest(space).get(key, self.seqno).map_err(failed)?;
             if self.is_newest() {
-                return Ok(value.map(Bytes::from_tree));
+                return Ok(entry.map(|entry| Bytes::from_tree(entry.value)));
             }
         }
         let Some(state) = self.state()? else { return self.get_from_tree(space, key) };
@@ -121,16 +131,17 @@ impl DiskSnapshot {
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
     ) -> Result<Pairs> {
-        let tree = &self.shared.trees[space.index()];
+        let pairs = |entries: Entries| -> Pairs {
+            Box::new(entries.map(|entry| entry.map(|entry| (entry.key.user_key, entry.value))))
+        };
         if self.is_newest() {
-            let entries = tree.create_range::<&[u8], _>(&(from, to), self.seqno + 1, None);
+            let entries = self.newest(space).range(from, to, self.seqno);
             if self.is_newest() {
-                return Ok(Box::new(entries));
+                return Ok(pairs(entries));
             }
         }
         let Some(state) = self.state()? else { return self.entries(space, from, to) };
-        let entries = state.view(space)?.range(from, to, self.seqno);
-        Ok(Box::new(entries.map(|entry| entry.map(|entry| (entry.key.user_key, entry.value)))))
+        Ok(pairs(state.view(space)?.range(from, to, self.seqno)))
     }
 
     /// The commit that wrote the first entry between two bounds, if there is one.
@@ -141,14 +152,14 @@ impl DiskSnapshot {
         to: Bound<&[u8]>,
     ) -> Result<Option<Seqno>> {
         let tree = &self.shared.trees[space.index()];
-        let mut view = Arc::new(View::newest(tree));
+        let mut view = self.newest(space);
         if !self.is_newest()
             && let Some(state) = self.state()?
         {
             view = state.view(space)?;
         }
         let first = view.range(from, to, self.seqno).next().transpose();
-        let first = first.map_err(|error| tree_error(tree, &error))?;
+        let first = first.map_err(|error| read_error(tree, &error))?;
         Ok(first.map(|entry| entry.key.seqno))
     }
 

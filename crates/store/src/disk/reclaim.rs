@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use lsm_tree::{AbstractTree, SeqNo, Table, Tree};
 
 use super::Shared;
+use super::around::first_used;
 use super::dropped::{DroppedRange, joined};
 use super::log::Log;
+use super::merge::{SetAside, levels};
 use super::trees::{TABLE_BYTES, approximate_bytes, tables};
 use crate::{Bytes, Result, Space, StoreError};
 
@@ -32,6 +34,7 @@ impl Shared {
     /// Reclaims as much as possible of the dropped ranges of a tree. Stops early when the store
     /// closes, and continues after the next start.
     pub(super) fn reclaim(&self, space: Space, tree: &Tree) -> Result<()> {
+        let newest = &self.newest[space.index()];
         let mut reclaimed = self.reclaimed[space.index()].lock();
         if reclaimed.last_look.is_none_or(|time| time.elapsed() > LOOK_AGAIN) {
             reclaimed.looked_at.clear();
@@ -52,7 +55,7 @@ impl Shared {
             if self.work.is_stopping() {
                 return Ok(());
             }
-            match approximate_bytes(tree, SeqNo::MAX, &range.from, &range.to) {
+            match approximate_bytes(newest, SeqNo::MAX - 1, &range.from, &range.to) {
                 0 => self.dropped.remove(&range),
                 bytes => {
                     left_bytes += bytes;
@@ -67,7 +70,7 @@ impl Shared {
             self.compact(space, |watermark| tree.major_compact(TABLE_BYTES, watermark))?;
             self.counters.compactions.fetch_add(1, Ordering::Relaxed);
             left.retain(|range| {
-                let gone = approximate_bytes(tree, SeqNo::MAX, &range.from, &range.to) == 0;
+                let gone = approximate_bytes(newest, SeqNo::MAX - 1, &range.from, &range.to) == 0;
                 if gone {
                     self.dropped.remove(range);
                 }
@@ -89,8 +92,7 @@ impl Shared {
         let merge = || self.compact(space, |watermark| tree.major_compact(TABLE_BYTES, watermark));
         let mut result = merge();
         if matches!(result, Err(StoreError::Full)) {
-            self.history.forget(&self.tracker);
-            self.log.iter().for_each(Log::remove_spares);
+            self.give_way();
             self.reserve.release();
             result = merge();
         }
@@ -99,6 +101,12 @@ impl Shared {
         self.reserve.look();
         self.after_merge(space);
         Ok(before.saturating_sub(tree.disk_space()))
+    }
+
+    /// Gives up everything that is kept for speed or for reading the past: the disk is full.
+    pub(super) fn give_way(&self) {
+        self.history.forget(&self.tracker);
+        self.log.iter().for_each(Log::remove_spares);
     }
 
     /// Reclaims dropped ranges although memory cannot be flushed because the disk is full.
@@ -119,16 +127,46 @@ impl Shared {
             if self.work.is_stopping() {
                 return Ok(());
             }
+            self.keep_ground(space, tree, ranges)?;
             // No table may be added between choosing and removing.
             let _registering = self.registering[space.index()].lock();
             let before = tree.table_count();
             let Some((from, to)) = droppable(&tables(tree), ranges) else { return Ok(()) };
-            self.compact(space, |_| tree.drop_range::<&[u8], _>(&*from..=&*to))?;
+            self.compact(space, |watermark| {
+                tree.drop_range::<&[u8], _>(&*from..=&*to)?;
+                // The tree would hold the tables until its next change, which may never come on a
+                // full disk.
+                let folder = &tree.tree_config().path;
+                tree.get_version_history_lock().maintenance(folder, watermark)
+            })?;
             if tree.table_count() == before {
                 return Ok(());
             }
         }
     }
+
+    /// If everything below the young tables of a tree is to be dropped, these move on top of it
+    /// first: damaged young tables need something that they lie on (`around.rs`).
+    fn keep_ground(&self, space: Space, tree: &Tree, ranges: &[DroppedRange]) -> Result<()> {
+        let levels = levels(tree, &SetAside::default());
+        let Some(to) = first_used(&levels, 1).filter(|_| levels[0].runs > 1) else {
+            return Ok(());
+        };
+        let version = tree.current_version();
+        let mut old = version.iter_levels().skip(1).flat_map(|level| level.iter());
+        if old.all(|run| run.iter().all(|table| is_within(table, ranges))) {
+            self.move_level(space, 0, to as u8)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether all keys of a table are in one of the ranges, which are sorted and do not overlap.
+fn is_within(table: &Table, ranges: &[DroppedRange]) -> bool {
+    let range = &table.metadata.key_range;
+    let (min, max): (&[u8], &[u8]) = (range.min(), range.max());
+    let after = ranges.partition_point(|range| &*range.from <= min);
+    after > 0 && max < &*ranges[after - 1].to
 }
 
 /// The first and last key of as many tables as possible that lie within `ranges`, such that no
@@ -138,10 +176,7 @@ fn droppable(tables: &[Table], ranges: &[DroppedRange]) -> Option<(Bytes, Bytes)
         .iter()
         .map(|table| {
             let range = &table.metadata.key_range;
-            let (min, max): (&[u8], &[u8]) = (range.min(), range.max());
-            let after = ranges.partition_point(|range| &*range.from <= min);
-            let is_dropped = after > 0 && max < &*ranges[after - 1].to;
-            (min, max, is_dropped)
+            (&**range.min(), &**range.max(), is_within(table, ranges))
         })
         .collect();
     tables.sort_unstable();

@@ -5,19 +5,21 @@
 //! damage: opening fails and names the file.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
 
-use lsm_tree::{AbstractTree, Memtable, Tree};
+use lsm_tree::{AbstractTree, InternalValue, Memtable, Tree};
 use parking_lot::Mutex;
 
 use super::advice::FileAdvice;
 use super::commit::{Commit, insert};
 use super::dropped::{DroppedRange, DroppedRanges, MergeControl};
 use super::file::{LogFile, sync_folder};
+use super::gate::Gate;
 use super::history::History;
 use super::hot::Hot;
 use super::log::{Log, Recovered};
@@ -28,11 +30,14 @@ use super::record::{
     HeaderState, Kind, Record, SEGMENT_HEADER, SegmentHeader, decode_batch, decode_range,
     decode_record, was_synced,
 };
+use super::replaced::{ReplacedValues, free_removed};
 use super::reserve::{Reserve, free_bytes};
 use super::segment::{Pool, ReleaseNote, Segment};
 use super::trees::{FIRST_COMMIT, TreeSetup, check_manifest, tree_error};
+use super::view::Newest;
 use super::work::Work;
 use super::{Counters, Options, Shared};
+use crate::private;
 use crate::tracker::Tracker;
 use crate::{Bytes, Result, Scratch, Seqno, SnapshotLimits, Space, StoreError};
 
@@ -45,11 +50,17 @@ pub(super) const FORMAT: &str = "motifdb-store 1\n";
 /// Opens a folder and recovers all durable commits.
 pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     if !options.read_only {
-        std::fs::create_dir_all(path).map_err(|error| StoreError::io("create", path, &error))?;
+        private::create_folder(path).map_err(|error| StoreError::io("create", path, &error))?;
     }
     let path = path.canonicalize().map_err(|error| StoreError::io("open", path, &error))?;
+    if !options.read_only {
+        refuse_foreign(&path)?;
+    }
     let lock = lock(&path, options.read_only)?;
     let is_new = check_format(&path, options.read_only)?;
+    if !options.read_only {
+        close_to_others(&path);
+    }
     if !is_new {
         for space in Space::ALL {
             check_manifest(&path.join(space.name()))?;
@@ -72,7 +83,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
             let file = path.join("FORMAT");
             return Err(StoreError::Corrupt { file, offset: None, what });
         }
-        std::fs::create_dir_all(&log_folder)
+        private::create_folder(&log_folder)
             .map_err(|error| StoreError::io("create", &log_folder, &error))?;
         ReleaseNote::create(&log_folder, 1)?;
     }
@@ -86,8 +97,13 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     let device = options.log_device.clone();
     let pool = Pool::new(&log_folder, options.segment_bytes, released_bytes, device)
         .with_reserve(reserve.clone());
+    let begun = Instant::now();
     let recovered = replay.run(&pool)?;
+    replay.report(begun.elapsed());
     let (memtables, active_bytes) = (replay.memtables.clone(), replay.bytes);
+    // From here on the memtables are kept outside of the trees (`view.rs`).
+    trees.iter().for_each(|tree| tree.clear_active_memtable());
+    let removed_bytes = [replay.removed_bytes.into(), AtomicU64::new(0)];
     let persisted = trees.iter().filter_map(|tree| tree.get_highest_persisted_seqno()).max();
     let last = recovered.last.max(persisted.unwrap_or(0)).max(FIRST_COMMIT - 1);
     setup.counter.fetch_max(last + 1);
@@ -104,7 +120,11 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         merge_entry_nanos,
         tracker: Tracker::new(last),
         counter: setup.counter.clone(),
-        commit: Mutex::new(Commit { memtables, loads: Vec::new() }),
+        commit: Mutex::new(Commit {
+            memtables: memtables.clone(),
+            loads: Vec::new(),
+            replaced: ReplacedValues::default(),
+        }),
         log,
         dropped,
         cache: setup.cache.clone(),
@@ -114,6 +134,10 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         ),
         hot: Hot::new(),
         history: History::new(last, &trees),
+        newest: Space::ALL.map(|space| {
+            let at = space.index();
+            Newest::new(&trees[at], memtables[at].clone())
+        }),
         snapshot_limits: Mutex::new(SnapshotLimits {
             bytes: options.snapshot_bytes,
             age: options.snapshot_age,
@@ -124,6 +148,9 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         flushing: Mutex::default(),
         work: Work::new(stopping),
         pressure: Pressure::default(),
+        queue: super::admission::Queue::default(),
+        writers: Gate::default(),
+        background: Gate::default(),
         leftovers: Default::default(),
         registering: Default::default(),
         reclaimed: Default::default(),
@@ -133,6 +160,8 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         counters: Counters::default(),
         active_bytes: AtomicU64::new(active_bytes),
         sealed_bytes: AtomicU64::new(0),
+        written_bytes: AtomicU64::new(0),
+        removed_bytes,
         scratch: Arc::new(Scratch::beside(&path, "load")),
         _lock: lock,
         path,
@@ -144,7 +173,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
 /// Locks a folder against other processes. Without `read_only` the lock file is created.
 pub(super) fn lock(path: &Path, read_only: bool) -> Result<Option<File>> {
     let file = path.join("LOCK");
-    let opened = OpenOptions::new().read(true).write(!read_only).create(!read_only).open(&file);
+    let opened = private::options().read(true).write(!read_only).create(!read_only).open(&file);
     let opened = match opened {
         // The folder was never opened for writing, for instance a copy without this file.
         Err(error) if read_only && error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -154,6 +183,47 @@ pub(super) fn lock(path: &Path, read_only: bool) -> Result<Option<File>> {
         Ok(()) => Ok(Some(opened)),
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: path.to_path_buf() }),
         Err(TryLockError::Error(error)) => Err(StoreError::io("lock", &file, &error)),
+    }
+}
+
+/// Refuses a folder without a store that holds other things: they would end up among the data, and
+/// lose their rights.
+fn refuse_foreign(path: &Path) -> Result<()> {
+    if path.join("FORMAT").exists() {
+        return Ok(());
+    }
+    let failed = |error| StoreError::io("read", path, &error);
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let name = name.to_string_lossy();
+        // What an earlier start left that did not get far, and what file systems put there.
+        let is_own = Space::ALL.iter().any(|space| space.name() == name)
+            || matches!(&*name, "LOCK" | "FORMAT.new" | "log" | "tmp" | "lost+found")
+            || [super::dropped::FILE, super::dropped::TEMPORARY, super::reserve::FILE]
+                .contains(&&*name);
+        if !is_own {
+            let found = name.into_owned();
+            return Err(StoreError::Foreign { path: path.to_path_buf(), found });
+        }
+    }
+    Ok(())
+}
+
+/// Takes the rights of others from the folder and its files.
+fn close_to_others(path: &Path) {
+    let was_open = private::is_open(path);
+    match private::tighten(path) {
+        Ok(_) if !was_open => {}
+        Ok(changed) => tracing::warn!(
+            folder = %path.display(),
+            changed,
+            "other users could read the data folder; now only its owner can"
+        ),
+        Err(error) => tracing::warn!(
+            folder = %path.display(),
+            %error,
+            "other users may be able to read the data folder, and its rights cannot be changed"
+        ),
     }
 }
 
@@ -194,7 +264,7 @@ fn data_without_format(path: &Path, trees: &[Tree; 4], log_folder: &Path) -> Opt
 fn write_format(path: &Path) -> Result<()> {
     let (file, temporary) = (path.join("FORMAT"), path.join("FORMAT.new"));
     let write = || {
-        let mut opened = File::create(&temporary)?;
+        let mut opened = private::create_file(&temporary)?;
         opened.write_all(FORMAT.as_bytes())?;
         opened.sync_all()?;
         std::fs::rename(&temporary, &file)?;
@@ -212,7 +282,11 @@ struct Replay<'a> {
     persisted: [Seqno; 4],
     memtables: [Arc<Memtable>; 4],
     bytes: u64,
+    /// Bytes that were removed from the memtables again: values that patches replaced.
+    removed_bytes: u64,
     last: Seqno,
+    /// How many records had to be applied, because they are in no table yet, and their bytes.
+    replayed: (u64, u64),
 }
 
 /// A segment file in the log folder, with its header.
@@ -231,7 +305,9 @@ impl<'a> Replay<'a> {
             persisted: trees.each_ref().map(|tree| tree.get_highest_persisted_seqno().unwrap_or(0)),
             memtables: trees.each_ref().map(|tree| tree.active_memtable()),
             bytes: 0,
+            removed_bytes: 0,
             last: 0,
+            replayed: (0, 0),
         }
     }
 
@@ -264,6 +340,15 @@ impl<'a> Replay<'a> {
             previous_end,
             last: self.last,
         })
+    }
+
+    /// Logs what was recovered. After a clean end there is nothing.
+    fn report(&self, took: Duration) {
+        let (records, bytes) = self.replayed;
+        if records > 0 {
+            let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(records, bytes, duration_ms, "recovered: replayed the write-ahead log");
+        }
     }
 
     /// Finds the segments whose records are still needed, oldest first. Recycles the others.
@@ -362,6 +447,7 @@ impl<'a> Replay<'a> {
             kind @ (Kind::Batch | Kind::PackedBatch) => {
                 let (trees, persisted) = (self.trees, self.persisted);
                 let mut lacks_base = false;
+                let mut replaced: Vec<(Space, Bytes, Seqno)> = Vec::new();
                 let base = |space: Space, key: &[u8], seqno: Seqno| {
                     if record.seqno <= persisted[space.index()] {
                         return None;
@@ -369,13 +455,29 @@ impl<'a> Replay<'a> {
                     let found = trees[space.index()].get_internal_entry(key, seqno + 1);
                     let found = found.ok().flatten().filter(|found| found.key.seqno == seqno);
                     lacks_base |= found.is_none();
+                    replaced.push((space, Bytes::copy_from(key), seqno));
                     found.map(|found| Bytes::from_tree(found.value))
                 };
+                let mut is_new = false;
                 decode_batch(kind, record.payload, base, |operation| {
                     if record.seqno > persisted[operation.space.index()] {
+                        is_new = true;
                         self.bytes += insert(&self.memtables, &operation, record.seqno);
                     }
                 })?;
+                if is_new {
+                    self.replayed.0 += 1;
+                    self.replayed.1 += record.payload.len() as u64;
+                }
+                // No reader needs them, and memory is not to be filled with them.
+                for (space, key, seqno) in replaced {
+                    let entry = InternalValue::new_tombstone(key.to_tree(), seqno);
+                    let removed = self.memtables[space.index()].items.remove(&entry.key);
+                    let bytes = removed.map_or(0, |removed| key.len() + removed.value().len());
+                    self.bytes = self.bytes.saturating_sub(bytes as u64);
+                    self.removed_bytes += bytes as u64;
+                    free_removed();
+                }
                 (!lacks_base).then_some(())
             }
             Kind::DeleteRange => {
@@ -399,6 +501,7 @@ impl<'a> Replay<'a> {
             size,
             synced: AtomicU64::new(end),
             end: AtomicU64::new(end),
+            is_listed: Arc::new(AtomicBool::new(true)),
         }))
     }
 
@@ -417,7 +520,7 @@ impl<'a> Replay<'a> {
             tree.flush(&lock, u64::MAX).map_err(|error| tree_error(tree, &error))?;
             *memtable = tree.active_memtable();
         }
-        self.bytes = 0;
+        (self.bytes, self.removed_bytes) = (0, 0);
         Ok(())
     }
 }

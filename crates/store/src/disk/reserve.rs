@@ -16,7 +16,7 @@ use super::file::{LogDevice, LogFile};
 use super::work::LOG_AGAIN;
 use crate::{Batch, Space};
 
-const FILE: &str = "RESERVE";
+pub(super) const FILE: &str = "RESERVE";
 /// While the reserve is in use, every batch above this size is refused.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// How often restoring the reserve is tried.

@@ -1,10 +1,10 @@
 //! Files of log segments: created ahead of need and recycled after use. Also the note that says
 //! which of them are still needed.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -12,10 +12,12 @@ use super::file::{LogFile, sync_folder};
 use super::record::u64_at;
 use super::reserve::Reserve;
 use crate::error::is_full;
+use crate::private;
 use crate::{Damage, LogDevice, Result, StoreError};
 
-/// The first segment of a folder is small, because creating it delays the opening.
-const FIRST_BYTES: u64 = 1 << 20;
+/// The first segment of a folder is small, because creating it delays the opening. So are all
+/// segments while space is scarce.
+const SMALL_BYTES: u64 = 1 << 20;
 /// On a full disk it is as small as this.
 const LEAST_BYTES: u64 = 64 << 10;
 /// The minimum number of spare segments.
@@ -38,6 +40,25 @@ pub(super) struct Segment {
     pub(super) synced: AtomicU64,
     /// The end of its records; set when the next segment begins.
     pub(super) end: AtomicU64,
+    /// Whether its name is on disk.
+    pub(super) is_listed: Arc<AtomicBool>,
+}
+
+/// A file for a segment.
+pub(super) struct SegmentFile {
+    pub(super) file: LogFile,
+    pub(super) size: u64,
+    /// Whether its name is on disk.
+    pub(super) is_listed: Arc<AtomicBool>,
+}
+
+/// The file of the next segment under its name, so that beginning it needs no change of the folder:
+/// flushing that may wait for everything that the file system has to write.
+#[derive(Default)]
+struct Prepared {
+    /// The last generation that was taken.
+    taken: u64,
+    next: Option<(u64, SegmentFile)>,
 }
 
 /// The folder of segments.
@@ -49,6 +70,7 @@ pub(super) struct Pool {
     device: Option<Arc<dyn LogDevice>>,
     spares: Mutex<Vec<PathBuf>>,
     next_spare: AtomicU64,
+    prepared: Mutex<Prepared>,
     /// Released if there is no room for the first segment; tells how much space is free.
     reserve: Option<Arc<Reserve>>,
 }
@@ -71,6 +93,7 @@ impl Pool {
             device,
             spares: Mutex::default(),
             next_spare: AtomicU64::new(0),
+            prepared: Mutex::default(),
             reserve: None,
         }
     }
@@ -104,24 +127,35 @@ impl Pool {
         name.strip_prefix("spare-").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
     }
 
-    /// Returns a file for `generation` with room for `bytes`, and its size: a spare one if it
+    /// Returns a file for `generation` with room for `bytes`: the prepared one or a spare one if it
     /// fits, otherwise a new one. With `first`, a small file is acceptable.
-    pub(super) fn take(
-        &self,
-        generation: u64,
-        bytes: u64,
-        first: bool,
-    ) -> io::Result<(LogFile, u64)> {
-        let path = self.path(generation);
-        if bytes <= self.segment_bytes {
-            let spare = self.spares.lock().pop();
-            if let Some(spare) = spare {
-                std::fs::rename(&spare, &path)?;
-                return Ok((LogFile::open(&path, self.device.clone())?, self.segment_bytes));
+    pub(super) fn take(&self, generation: u64, bytes: u64, first: bool) -> io::Result<SegmentFile> {
+        // Held until the end: meanwhile nothing is prepared under this name.
+        let mut prepared = self.prepared.lock();
+        let next = prepared.next.take().filter(|(next, _)| *next == generation);
+        if let Some((_, file)) = next {
+            if bytes <= file.size {
+                prepared.taken = generation;
+                return Ok(file);
             }
+            self.give_back(file.file.path(), file.size)?;
         }
-        let size = if first { FIRST_BYTES.min(self.segment_bytes) } else { self.segment_bytes };
-        let size = size.max(bytes);
+        let (file, size) = self.make(generation, bytes, first)?;
+        prepared.taken = generation;
+        Ok(SegmentFile { file, size, is_listed: Arc::default() })
+    }
+
+    fn make(&self, generation: u64, bytes: u64, first: bool) -> io::Result<(LogFile, u64)> {
+        let path = self.path(generation);
+        if bytes <= self.segment_bytes
+            && let Some(file) = self.take_spare(&path)?
+        {
+            return Ok((file, self.segment_bytes));
+        }
+        let size = match first || self.is_scarce() {
+            true => SMALL_BYTES.min(self.segment_bytes).max(bytes),
+            false => self.segment_bytes.max(bytes),
+        };
         let create = |size| LogFile::create(&path, size, first, self.device.clone());
         match create(size) {
             Err(error) if first && is_full(&error) => {
@@ -133,10 +167,48 @@ impl Pool {
         }
     }
 
-    /// Creates one spare segment if there is none. Slow; called by a background thread.
+    /// Gives a spare segment this name; `None` if there is none.
+    fn take_spare(&self, path: &Path) -> io::Result<Option<LogFile>> {
+        let Some(spare) = self.spares.lock().pop() else { return Ok(None) };
+        std::fs::rename(&spare, path)?;
+        LogFile::open(path, self.device.clone()).map(Some)
+    }
+
+    /// Prepares the file of the segment after the last one, of a spare segment if there is one.
+    /// Slow; called by a background thread.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        let is_listed: Arc<AtomicBool> = Arc::default();
+        {
+            let mut prepared = self.prepared.lock();
+            if prepared.next.is_some() || self.is_scarce() {
+                return Ok(());
+            }
+            let generation = prepared.taken + 1;
+            let Some(file) = self.take_spare(&self.path(generation))? else { return Ok(()) };
+            let (size, is_listed) = (self.segment_bytes, is_listed.clone());
+            prepared.next = Some((generation, SegmentFile { file, size, is_listed }));
+        }
+        sync_folder(&self.folder)?;
+        is_listed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes the prepared segment a spare one again: the store closes. After a crash it keeps its
+    /// name, and recovery finds that nothing was written to it.
+    pub(super) fn put_prepared_back(&self) -> io::Result<()> {
+        if self.device.as_ref().is_some_and(|device| device.has_failed()) {
+            return Ok(());
+        }
+        match self.prepared.lock().next.take() {
+            Some((_, next)) => self.give_back(next.file.path(), next.size),
+            None => Ok(()),
+        }
+    }
+
+    /// Creates one spare segment if there is none, not even a prepared one. Slow; called by a background thread.
     pub(super) fn refill(&self) -> io::Result<()> {
         // On a full disk the space is for tables.
-        if !self.spares.lock().is_empty() || self.is_scarce() {
+        if self.spare_bytes() > 0 || self.is_scarce() {
             return Ok(());
         }
         let path = self.next_spare_path();
@@ -148,7 +220,16 @@ impl Pool {
     /// Takes back a segment that is no longer needed: recycles it if it has the usual size,
     /// removes it otherwise.
     pub(super) fn give_back(&self, path: &Path, size: u64) -> io::Result<()> {
-        let most = if self.is_scarce() { 1 } else { self.spares_max };
+        let most = match &self.reserve {
+            Some(reserve) if reserve.is_released() => 0,
+            Some(reserve) if reserve.is_scarce() => 1,
+            _ => self.spares_max,
+        };
+        self.recycle(path, size, most)
+    }
+
+    /// Makes a segment a spare one if there are not `most` yet, or removes it.
+    fn recycle(&self, path: &Path, size: u64, most: usize) -> io::Result<()> {
         if size == self.segment_bytes && self.spares.lock().len() < most {
             let spare = self.next_spare_path();
             std::fs::rename(path, &spare)?;
@@ -159,28 +240,30 @@ impl Pool {
         }
     }
 
-    /// Removes all spare segments but one, to make room for tables.
+    /// Removes all spare segments, to make room for tables. Commits that free space find room for
+    /// a small segment in the reserve.
     pub(super) fn remove_spares(&self) -> io::Result<()> {
-        let spares = {
-            let mut spares = self.spares.lock();
-            let kept = spares.len().min(1);
-            spares.split_off(kept)
-        };
-        spares.iter().try_for_each(std::fs::remove_file)
+        let prepared = self.prepared.lock().next.take();
+        let spares = std::mem::take(&mut *self.spares.lock());
+        let prepared = prepared.iter().map(|(_, next)| next.file.path());
+        let spares = spares.iter().map(PathBuf::as_path);
+        prepared.chain(spares).try_for_each(std::fs::remove_file)
     }
 
     fn is_scarce(&self) -> bool {
         self.reserve.as_ref().is_some_and(|reserve| reserve.is_scarce())
     }
 
-    /// Takes over a spare segment of an earlier process.
+    /// Takes over a spare segment of an earlier process. One is needed soon, also on a full disk.
     pub(super) fn adopt_spare(&self, path: &Path) -> io::Result<()> {
         let size = path.metadata()?.len();
-        self.give_back(path, size)
+        let most = if self.is_scarce() { 1 } else { self.spares_max };
+        self.recycle(path, size, most)
     }
 
     pub(super) fn spare_bytes(&self) -> u64 {
-        self.spares.lock().len() as u64 * self.segment_bytes
+        let prepared = usize::from(self.prepared.lock().next.is_some());
+        (self.spares.lock().len() + prepared) as u64 * self.segment_bytes
     }
 
     fn next_spare_path(&self) -> PathBuf {
@@ -197,7 +280,7 @@ impl Pool {
 /// A durable note of the oldest segment that is still needed. It is written in place, because
 /// segments must be released even when the disk is full.
 pub(super) struct ReleaseNote {
-    file: LogFile,
+    file: Arc<LogFile>,
     turn: u64,
     generation: u64,
 }
@@ -214,7 +297,8 @@ impl ReleaseNote {
         for at in [0, SLOT] {
             bytes[at..at + 32].copy_from_slice(&encode_slot(1, generation));
         }
-        std::fs::write(&path, bytes).map_err(failed)?;
+        let written = private::create_file(&path).and_then(|mut file| file.write_all(&bytes));
+        written.map_err(failed)?;
         LogFile::open(&path, None).and_then(|file| file.sync()).map_err(failed)?;
         sync_folder(folder).map_err(failed)
     }
@@ -262,12 +346,12 @@ impl ReleaseNote {
         let path = ReleaseNote::path(folder);
         let file =
             LogFile::open(&path, device).map_err(|error| StoreError::io("open", &path, &error))?;
-        Ok(ReleaseNote { file, turn, generation })
+        Ok(ReleaseNote { file: Arc::new(file), turn, generation })
     }
 
-    /// Records that a segment was written to, so that its loss can be detected.
-    pub(super) fn note_newest(&self, generation: u64) -> io::Result<()> {
-        self.file.write(&encode_slot(0, generation), NEWEST as u64)
+    /// The part of the note about the newest segment.
+    pub(super) fn newest(&self) -> NewestNote {
+        NewestNote(self.file.clone())
     }
 
     /// Records that segments before `generation` are not needed.
@@ -285,6 +369,16 @@ impl ReleaseNote {
         self.turn = turn;
         self.generation = generation;
         Ok(())
+    }
+}
+
+/// The part of the note that names the newest segment. It is written without waiting for the rest.
+pub(super) struct NewestNote(Arc<LogFile>);
+
+impl NewestNote {
+    /// Records that a segment was written to, so that its loss can be detected.
+    pub(super) fn write(&self, generation: u64) -> io::Result<()> {
+        self.0.write(&encode_slot(0, generation), NEWEST as u64)
     }
 }
 
@@ -342,9 +436,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pool = Pool::new(folder.path(), 4096, 0, None);
         for generation in 1..=5 {
-            let (file, size) = pool.take(generation, 100, false).unwrap();
-            assert_eq!(size, 4096);
-            drop(file);
+            let taken = pool.take(generation, 100, false).unwrap();
+            assert_eq!(taken.size, 4096);
         }
         for generation in 1..=5 {
             pool.give_back(&pool.path(generation), 4096).unwrap();
@@ -352,8 +445,37 @@ mod tests {
         assert_eq!(pool.spare_bytes(), 4096 * MIN_SPARES);
         let roomy = Pool::new(folder.path(), 4096, 20_000, None);
         assert_eq!((pool.spares_max as u64, roomy.spares_max), (MIN_SPARES, 4));
-        let (big, size) = pool.take(6, 10_000, false).unwrap();
-        assert_eq!((size, big.path()), (10_000, &*pool.path(6)));
+        let big = pool.take(6, 10_000, false).unwrap();
+        assert_eq!((big.size, big.file.path()), (10_000, &*pool.path(6)));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count() as u64, MIN_SPARES + 1);
+    }
+
+    #[test]
+    fn the_next_segment_is_prepared_under_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = Pool::new(folder.path(), 4096, 0, None);
+        let first = pool.take(1, 100, true).unwrap();
+        assert!(!first.is_listed.load(Ordering::Acquire));
+        pool.prepare().unwrap();
+        assert!(!pool.path(2).exists(), "there is no spare segment");
+        for generation in 2..5 {
+            pool.refill().unwrap();
+            pool.prepare().unwrap();
+            pool.prepare().unwrap();
+            assert!(pool.path(generation).exists() && !pool.path(generation + 1).exists());
+            assert_eq!(pool.spare_bytes(), 4096);
+            let taken = pool.take(generation, 100, false).unwrap();
+            assert!(taken.is_listed.load(Ordering::Acquire));
+            assert_eq!((taken.size, taken.file.path()), (4096, &*pool.path(generation)));
+        }
+        // What is too small stays a spare segment.
+        pool.refill().unwrap();
+        pool.prepare().unwrap();
+        let large = pool.take(5, 10_000, false).unwrap();
+        assert_eq!((large.size, pool.spare_bytes()), (10_000, 4096));
+        assert_eq!(pool.path(5).metadata().unwrap().len(), 10_000);
+        pool.prepare().unwrap();
+        pool.remove_spares().unwrap();
+        assert!(!pool.path(6).exists() && pool.spare_bytes() == 0);
     }
 }

@@ -20,7 +20,8 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 use super::dropped::{DropFilterFactory, DroppedRanges, MergeControl};
-use crate::{Damage, Result, Space, StoreError};
+use super::view::Newest;
+use crate::{Damage, Result, Seqno, Space, StoreError};
 
 /// The folder of the table files of a tree.
 pub(super) const TABLES: &str = "tables";
@@ -95,6 +96,7 @@ impl TreeSetup {
             space,
             self.dropped.clone(),
             self.control.clone(),
+            folder.join(TABLES),
         )));
         config
     }
@@ -217,23 +219,49 @@ pub(super) fn tree_error(tree: &Tree, error: &lsm_tree::Error) -> StoreError {
     StoreError::Corrupt { file: folder.clone(), offset: None, what: format!("{error:?}") }
 }
 
+/// Converts an error of reading a tree. What the disk cannot read is as good as damaged; finding the
+/// file would mean more reads that the disk may answer slowly.
+pub(super) fn read_error(tree: &Tree, error: &lsm_tree::Error) -> StoreError {
+    match error {
+        lsm_tree::Error::Io(io) if is_unreadable(io) => StoreError::Corrupt {
+            file: tree.tree_config().path.clone(),
+            offset: None,
+            what: format!("a block of a table cannot be read ({io})"),
+        },
+        _ => tree_error(tree, error),
+    }
+}
+
+/// Whether the error means that the disk cannot read or write a block.
+pub(super) fn is_unreadable(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
 /// Returns the tables of a tree. Their files exist as long as the handles are held.
 pub(super) fn tables(tree: &Tree) -> Vec<Table> {
     tree.current_version().iter_tables().cloned().collect()
 }
 
-/// Reads a whole table file and compares its checksum with the one that the tree recorded.
+/// Reads a whole table file and compares its checksum with the one that the tree recorded. What the
+/// disk cannot read is damage, too.
 pub(super) fn check_table(table: &Table, progress: &mut dyn FnMut(u64)) -> Result<Option<Damage>> {
     let path: &Path = &table.path;
     let failed = |error: &std::io::Error| StoreError::io("read", path, error);
     let mut file = std::fs::File::open(path).map_err(|error| failed(&error))?;
     let mut hasher = Xxh3Default::new();
     let mut buffer = vec![0; 1 << 18];
+    let mut at = 0;
     loop {
-        let read = file.read(&mut buffer).map_err(|error| failed(&error))?;
-        if read == 0 {
-            break;
-        }
+        let read = match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if is_unreadable(&error) => {
+                let what = format!("the disk cannot read it ({error})");
+                return Ok(Some(Damage { file: path.to_path_buf(), offset: Some(at), what }));
+            }
+            Err(error) => return Err(failed(&error)),
+        };
+        at += read as u64;
         hasher.update(&buffer[..read]);
         progress(read as u64);
     }
@@ -277,12 +305,13 @@ fn whole_block(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Returns the approximate bytes of the entries in `[from, to)`.
-pub(super) fn approximate_bytes(tree: &Tree, seqno: u64, from: &[u8], to: &[u8]) -> u64 {
+pub(super) fn approximate_bytes(newest: &Newest, seqno: Seqno, from: &[u8], to: &[u8]) -> u64 {
     let mut exact = 0;
     let mut entries = 0;
-    for entry in tree.create_range::<&[u8], _>(&(from..to), seqno, None) {
-        let Ok((key, value)) = entry else { break };
-        exact += (key.len() + value.len()) as u64;
+    let bounds = (Bound::Included(from), Bound::Excluded(to));
+    for entry in newest.view().range(bounds.0, bounds.1, seqno) {
+        let Ok(entry) = entry else { break };
+        exact += (entry.key.user_key.len() + entry.value.len()) as u64;
         entries += 1;
         if entries == EXACT_ENTRIES {
             break;
@@ -291,8 +320,9 @@ pub(super) fn approximate_bytes(tree: &Tree, seqno: u64, from: &[u8], to: &[u8])
     if entries < EXACT_ENTRIES {
         return exact;
     }
-    let bounds = (Bound::Included(from), Bound::Excluded(to));
-    let in_tables: f64 = tables(tree)
+    let tables = newest.tables();
+    let in_tables: f64 = tables
+        .list
         .iter()
         .filter(|table| table.metadata.key_range.overlaps_with_bounds(&bounds))
         .map(|table| {

@@ -223,7 +223,13 @@ fn finish_double(
 ) -> Decimal128 {
     let surplus = wide.digits().saturating_sub(digits);
     let (coefficient, _) = super::drop_digits(wide, i64::from(surplus), wide.digits(), sticky);
-    let exponent = exponent + i64::from(surplus);
+    let mut exponent = exponent + i64::from(surplus);
+    let mut coefficient = coefficient;
+    if coefficient == 10_u128.pow(digits) {
+        // Rounded up to a digit more.
+        coefficient /= 10;
+        exponent += 1;
+    }
     round(negative, Intermediate::from_u128(coefficient), exponent, false).0
 }
 

@@ -4,9 +4,10 @@ use super::output::Output;
 use super::{FileFormat, TargetArgs, documents, file_format, progress};
 use anyhow::{Context, Result};
 use clap::Args;
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use value::{DocBuf, ejson};
 
@@ -52,15 +53,36 @@ pub(crate) struct ExportArgs {
     batch: i32,
 }
 
+/// Whether a collection has users or roles, with what their passwords are checked against.
+fn is_secret(database: &str, collection: &str) -> bool {
+    database == "admin" && collection.starts_with("system.")
+}
+
+/// Creates a file, or empties it. Only its owner can read a secret one.
+fn create(path: &Path, secret: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    if secret {
+        options.mode(0o600);
+    }
+    let file = options.open(path)?;
+    if secret {
+        // It may have been there before.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode> {
     let format = file_format(args.format, args.file.as_deref())?;
     let command = find(args, format)?;
     let (mut target, database) = args.target.open(false)?;
     let writer: Box<dyn Write> = match &args.file {
-        Some(path) => Box::new(
-            File::create(path).with_context(|| format!("cannot create `{}`", path.display()))?,
-        ),
+        Some(path) => {
+            let file = create(path, is_secret(&database, &args.target.collection));
+            Box::new(file.with_context(|| format!("cannot create `{}`", path.display()))?)
+        }
         None => Box::new(io::stdout().lock()),
     };
     let writer = BufWriter::with_capacity(256 * 1024, writer);

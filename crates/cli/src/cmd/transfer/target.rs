@@ -32,6 +32,9 @@ impl Target {
         if !create && !folder.is_dir() {
             bail!("there is no data folder `{}`", folder.display());
         }
+        if create {
+            crate::limits::make_private_files();
+        }
         let storage = Storage::Disk(folder.to_owned());
         let options = Options { storage, read_only: !create, ..Options::default() };
         let engine = Engine::open(options)

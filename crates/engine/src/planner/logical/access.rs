@@ -4,6 +4,7 @@ use super::{Apply, Fired, RULES, RuleId};
 use crate::catalog::Collection;
 use crate::planner::cover::FieldRead;
 use crate::planner::min_max::MinMax;
+use crate::planner::restrictions::Restrictions;
 use crate::planner::{self, Plan, Question};
 use query::project::Projection;
 use value::Result;
@@ -15,6 +16,8 @@ pub enum Needs<'n> {
     Documents,
     /// The fields of a projection; without one, whole documents.
     Projection(Option<&'n Projection>),
+    /// The keys of the index that is used.
+    Keys,
     /// Only their number.
     Count,
     /// The values of the field at this path, each at least once.
@@ -32,13 +35,16 @@ pub struct GroupNeeds<'n> {
     pub key_path: Option<&'n str>,
     /// Whether a `$limit` comes before it.
     pub is_limited: bool,
+    /// Set if no more than the first document of each group is needed: whether it is needed, or
+    /// only the key of the group.
+    pub firsts: Option<bool>,
 }
 
 /// The chosen way to run a query.
 pub struct Decision {
     /// The plan.
     pub plan: Plan,
-    /// The index column whose distinct values are read; for `Needs::Values`.
+    /// The index column whose distinct values are read; for `Needs::Values` and `Needs::Group`.
     pub column: Option<usize>,
     /// Whether index entries are counted and no document is read; for `Needs::Count`.
     pub counts_entries: bool,
@@ -97,6 +103,7 @@ pub fn decide(question: &Question<'_>, needs: &Needs<'_>, bounds: MinMax<'_>) ->
     let decision = decide_on_access(question, needs, bounds)?;
     // Bounds of many values may be incomplete if the operation ended meanwhile.
     query::interrupt::confirm()?;
+    Restrictions::current().check(question, &decision.plan)?;
     Ok(decision)
 }
 

@@ -153,6 +153,18 @@ mod tests {
         assert_eq!(fired, "merge_matches");
         let (_, fired) = optimised("[{$match: {a: 1}}, {$limit: 1}]");
         assert_eq!(fired, "");
+        let (left, fired) = optimised("[{$unset: ['a', 'b']}, {$set: {a: {$add: ['$c', 1]}}}]");
+        assert_eq!((&*left, &*fired), ("$unset $set", "set_in_place"));
+        for kept in [
+            "{a: {x: 1}}",
+            "{a: '$a'}",
+            "{a: '$$ROOT'}",
+            "{a: 1, b: '$a.x'}",
+            "{a: {$getField: 'a'}}",
+        ] {
+            let (_, fired) = optimised(&format!("[{{$unset: 'a'}}, {{$set: {kept}}}]"));
+            assert_eq!(fired, "", "{kept}");
+        }
     }
 
     #[test]

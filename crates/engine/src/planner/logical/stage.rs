@@ -101,6 +101,11 @@ impl<'p> Stage<'p> {
         Stage { kind: Kind::Match, source: Source::Made(doc), is_merged: true }
     }
 
+    /// An `$unset` created by a rule.
+    pub fn new_unset(doc: DocBuf) -> Stage<'p> {
+        Stage { kind: Kind::Unset, source: Source::Made(doc), is_merged: false }
+    }
+
     /// A `$lookup` created by a rule.
     pub fn new_lookup(doc: DocBuf) -> Stage<'p> {
         Stage { kind: Kind::Lookup, source: Source::Made(doc), is_merged: false }

@@ -171,6 +171,15 @@ impl Fused {
         self.program.key_path().filter(|_| !self.program.unwinds())
     }
 
+    /// Set if no more than the first document of each group is needed: whether it is needed, or
+    /// only the key of the group.
+    #[must_use]
+    pub(crate) fn firsts(&self) -> Option<bool> {
+        let fields = &self.program.fields;
+        let firsts = fields.iter().all(|(_, field)| field.name() == "$first");
+        (firsts && !self.program.unwinds()).then_some(!fields.is_empty())
+    }
+
     /// Opens the group over a stream in which the documents of each group are consecutive, and
     /// which can pause.
     #[must_use]

@@ -300,7 +300,7 @@ impl Program {
             Key::Fields(fields) => {
                 keys::open_document(out);
                 for (name, expr) in fields {
-                    keys::field(out, name, expr.eval(env)?, collation);
+                    keys::field(out, name, of_fields(fields, expr.eval(env)?), collation);
                 }
                 keys::close_document(out);
             }
@@ -320,7 +320,7 @@ impl Program {
             Key::Fields(fields) => {
                 let mut values = Vec::with_capacity(fields.len());
                 for (name, expr) in fields {
-                    values.push((name, expr.eval(env)?));
+                    values.push((name, of_fields(fields, expr.eval(env)?)));
                 }
                 let doc = DocBuf::build(|out| {
                     values.iter().for_each(|(name, value)| {
@@ -336,6 +336,11 @@ impl Program {
         value::writer::write_value(out, value);
         Ok(value.kind() as u8)
     }
+}
+
+/// A value in a key of these fields. In a key of one field a missing value is null, as in MongoDB.
+fn of_fields<'a>(fields: &[(Box<str>, Expr)], value: Val<'a>) -> Val<'a> {
+    if value.is_missing() && fields.len() == 1 { Val::Null } else { value }
 }
 
 /// Which additional slots must hold values; for the others, keys are enough.

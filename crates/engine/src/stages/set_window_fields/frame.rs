@@ -13,7 +13,16 @@ pub(super) enum Frame {
     /// A range of positions before and after the document.
     Documents(FrameBound<i64>, FrameBound<i64>),
     /// A range of sort values before and after the document's value.
-    Range(FrameBound<OwnedVal>, FrameBound<OwnedVal>, Option<String>),
+    Range(FrameBound<OwnedVal>, FrameBound<OwnedVal>, RangeOrder),
+}
+
+/// The sort field of a range.
+#[derive(Clone)]
+pub(super) struct RangeOrder {
+    /// The unit of distances between dates.
+    unit: Option<String>,
+    /// Such ranges are refused when the first document comes.
+    descending: bool,
 }
 
 /// One bound of a window.
@@ -103,15 +112,17 @@ impl Frame {
                     })
                 };
                 let (lower, upper) = (distance(lower)?, distance(upper)?);
-                if let (FrameBound::Offset(lower), FrameBound::Offset(upper)) = (&lower, &upper)
-                    && compare::compare(lower.get(), upper.get()) == Ordering::Greater
+                if let (Some(lower), Some(upper)) = (distance_of(&lower), distance_of(&upper))
+                    && compare::compare(lower, upper) == Ordering::Greater
                 {
                     return refuse(5339900, "Lower bound must not exceed upper bound");
                 }
-                if sorting.is_none_or(|sorting| sorting.fields.len() != 1) {
+                let Some([(_, descending)]) = sorting.map(|sorting| sorting.fields.as_slice())
+                else {
                     return refuse(5339902, "Range-based bounds require sortBy a single field");
-                }
-                Ok(Frame::Range(lower, upper, unit))
+                };
+                let descending = *descending;
+                Ok(Frame::Range(lower, upper, RangeOrder { unit, descending }))
             }
         }
     }
@@ -142,8 +153,15 @@ impl Frame {
     pub(super) fn range(&self, at: usize, count: usize, keys: &Column) -> Result<(usize, usize)> {
         match self {
             Frame::Documents(..) => Ok(self.places(at, count)),
-            Frame::Range(lower, upper, unit) => {
+            Frame::Range(lower, upper, RangeOrder { unit, descending }) => {
+                if *descending {
+                    return refuse(5429404, "Range-based bounds require an ascending sortBy");
+                }
                 let key = keys.get(at);
+                if !matches!((key, unit), (Val::DateTime(_), Some(_))) {
+                    // Refuses values of the wrong type, whatever the bounds are.
+                    moved(key, Val::Int32(0), unit.as_deref())?;
+                }
                 let edge = |bound: &FrameBound<OwnedVal>| match bound {
                     FrameBound::Unbounded | FrameBound::Current => Ok(None),
                     FrameBound::Offset(by) => Ok(Some(moved(key, by.get(), unit.as_deref())?)),
@@ -171,6 +189,15 @@ impl Frame {
             Frame::Documents(lower, _) => *lower == FrameBound::Unbounded,
             Frame::Range(lower, ..) => matches!(lower, FrameBound::Unbounded),
         }
+    }
+}
+
+/// The distance of a bound from the document's value; `None` where it is open.
+fn distance_of(bound: &FrameBound<OwnedVal>) -> Option<Val<'_>> {
+    match bound {
+        FrameBound::Unbounded => None,
+        FrameBound::Current => Some(Val::Int32(0)),
+        FrameBound::Offset(by) => Some(by.get()),
     }
 }
 

@@ -103,6 +103,12 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
             "BSON field '$setWindowFields.output' is missing but a required field",
         );
     };
+    if partition.as_ref().and_then(Expr::as_constant).is_some_and(|by| matches!(by, Val::Array(_)))
+    {
+        return Err(Error::type_mismatch(
+            "An expression used to partition cannot evaluate to value of type array",
+        ));
+    }
     // A constant means one partition.
     let partition = partition.filter(|by| by.as_constant().is_none());
     let sorting = match sort {

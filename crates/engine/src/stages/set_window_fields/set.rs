@@ -24,7 +24,8 @@ fn set_fields(doc: RawDoc<'_>, parts: &[Part], value: Val<'_>, out: &mut Writer<
             _ => set_below(name, old, rest, value, out),
         }
     }
-    if !written && !value.is_missing() {
+    // The documents on the path are made for a missing value as well.
+    if !written {
         match rest {
             [] => {
                 out.append(&part.name, value);

@@ -26,7 +26,7 @@ pub(super) fn parse(
             "input" => input = Some(Expr::parse(value.get(), context)?),
             "unit" => {
                 let Val::String(unit) = value.get() else {
-                    return refuse(5490709, "'unit' must be a string");
+                    return Err(Error::failed_to_parse("'unit' must be a string"));
                 };
                 let length = match unit {
                     "week" => 7 * 24 * 3_600_000,
@@ -81,7 +81,10 @@ fn distance(
         (a, b, _) if a.is_number() && b.is_number() => {
             Ok(number::subtract(b, a).unwrap_or(Val::Double(f64::NAN)))
         }
-        _ => refuse(5624902, format!("{name} expects the sortBy field to be numeric")),
+        _ => {
+            let code = if name == "$integral" { 5423900 } else { 5624902 };
+            refuse(code, format!("{name} expects the sortBy field to be numeric"))
+        }
     }
 }
 
@@ -93,17 +96,28 @@ pub(super) fn derivative(
     from: usize,
     to: usize,
 ) -> Result<OwnedVal> {
+    if to <= from {
+        return Ok(OwnedVal::new(Val::Null));
+    }
+    let run = distance("$derivative", partition, unit_ms, from, to - 1)?;
     if to < from + 2 {
         return Ok(OwnedVal::new(Val::Null));
     }
     let (first, last) = (values.get(from), values.get(to - 1));
-    let run = distance("$derivative", partition, unit_ms, from, to - 1)?;
     if first.is_nullish() || last.is_nullish() {
-        return Ok(OwnedVal::new(Val::Null));
+        return refuse(5624903, "$derivative input must not be null");
     }
-    if !first.is_number() || !last.is_number() {
-        return refuse(5624903, "$derivative input must be numeric");
-    }
+    let (first, last) = match (first, last) {
+        (Val::DateTime(first), Val::DateTime(last)) => (Val::Int64(first), Val::Int64(last)),
+        (first, last) if first.is_number() && last.is_number() => (first, last),
+        (first, last) => {
+            return Err(Error::type_mismatch(format!(
+                "can't $subtract {} from {}",
+                first.kind().name(),
+                last.kind().name()
+            )));
+        }
+    };
     if number::is_zero(run) {
         return Ok(OwnedVal::new(Val::Null));
     }
@@ -127,7 +141,7 @@ fn integral(
     if to <= from {
         return Ok(OwnedVal::new(Val::Null));
     }
-    let mut total = Val::Int32(0);
+    let mut total = number::Sum::default();
     for at in from..to {
         let value = values.get(at);
         if !value.is_number() {
@@ -144,9 +158,10 @@ fn integral(
         let width = distance("$integral", partition, unit_ms, at - 1, at)?;
         let both = number::add(before, value).unwrap_or(Val::Double(f64::NAN));
         let area = number::multiply(both, width).unwrap_or(Val::Double(f64::NAN));
-        let area = number::divide(area, Val::Int32(2)).unwrap_or(Val::Double(f64::NAN));
-        total = number::add(total, area).unwrap_or(Val::Double(f64::NAN));
+        let area = number::divide(area, Val::Double(2.0)).unwrap_or(Val::Double(f64::NAN));
+        total.add(area);
     }
+    let mut total = total.total();
     if let Some(unit) = unit_ms {
         total = number::divide(total, Val::Int64(unit)).unwrap_or(Val::Double(f64::NAN));
     }

@@ -5,7 +5,9 @@ use super::{Accumulators, Same};
 use crate::declaration::Parsed;
 use crate::declaration::common::milliseconds;
 use crate::declaration::options::Options;
-use crate::fold::{Accumulator, Field, Fold, Folded, Keys, MissingParent, Window};
+use crate::fold::{
+    Accumulator, Field, Fold, Folded, GroupKey, Keys, MissingParent, Siblings, Unwind, Window,
+};
 use crate::paths;
 use query::ParseContext;
 use query::expr::Expr;
@@ -56,59 +58,102 @@ fn same(
     fields: RawDoc<'_>,
     skip_errors: bool,
 ) -> Result<Parsed> {
-    for name in ["on", "filter", "window", "order", "onMissingParent"] {
+    for name in ["on", "unwind", "filter", "window", "order", "onMissingParent"] {
         if options.get(name).is_some() {
             return Err(options.bad(format!(
-                "'{name}' needs 'from': without it fields are computed from the same document"
+                "'{name}' needs 'from'{}: without it fields are computed from the same document",
+                options.meant("from")
             )));
         }
     }
     let context = ParseContext::new(0);
     let mut parsed = Vec::new();
-    let mut reads = Vec::new();
+    let mut read_by: Vec<(&str, Vec<String>)> = Vec::new();
     for (path, spec) in fields {
         let expression = Expr::parse(spec.get(), &context)
             .map_err(|error| error.context(format!("fields.{path}: ")))?;
         parsed.push((Path::new(path), expression));
+        let mut reads = Vec::new();
         paths::of_expression(spec.get(), &mut reads);
+        read_by.push((path, reads));
     }
+    let steps = match super::same::steps(&read_by) {
+        Ok(steps) => steps,
+        Err(cycle) => return Err(options.bad(told_cycle(&cycle))),
+    };
+    let reads = read_by.into_iter().flat_map(|(_, reads)| reads).collect();
     let declared = DocBuf::build(|out| {
         out.append("fields", Val::Document(fields));
         out.str("onError", if skip_errors { "skip" } else { "reject" });
     });
-    let kind = Box::new(Same { fields: parsed, reads, skip_errors });
+    let kind = Box::new(Same { fields: parsed, steps, reads, skip_errors });
     Ok(Parsed { kind, target: collection.to_owned(), declared })
+}
+
+/// The message for fields that read each other in a cycle.
+fn told_cycle(fields: &[String]) -> String {
+    match fields {
+        [field] => format!("it reads '{field}', which it maintains itself (a cycle)"),
+        _ => {
+            let names = fields.iter().chain(fields.first()).map(|field| format!("'{field}'"));
+            let names = names.collect::<Vec<_>>().join(" -> ");
+            format!("its fields would depend on each other in a cycle: {names}")
+        }
+    }
 }
 
 /// The filter and the maintained fields of a fold, and the paths that they read.
 struct Body<'a> {
+    /// The path of the array whose elements are folded.
+    unwind: Option<&'a str>,
     filter: Option<RawDoc<'a>>,
     compiled: Option<Filter>,
     /// The window as declared, and compiled.
     window: Option<(RawDoc<'a>, Window)>,
     fields: Vec<Field>,
     order: Option<RawDoc<'a>>,
+    /// The paths that the fields and the order read.
+    derived_from: Vec<String>,
+    /// All paths that are read.
     reads: Vec<String>,
 }
 
+impl Body<'_> {
+    /// Compiles the array, when all other paths that are read are known.
+    fn compile_unwind(&mut self) -> Option<Unwind> {
+        let path = self.unwind?;
+        // Fields of the elements that are not read may be maintained by others.
+        if !self.reads.iter().any(|read| paths::is_within(read, path)) {
+            self.reads.push(path.to_owned());
+        }
+        Some(Unwind::new(path, &self.reads))
+    }
+}
+
 fn body<'a>(options: &mut Options<'a>, fields: RawDoc<'_>) -> Result<Body<'a>> {
+    let unwind = options.text("unwind")?.map(|path| path.strip_prefix('$').unwrap_or(path));
+    if let Some(path) = unwind {
+        options.check_path("unwind", path)?;
+    }
     let filter = options.document("filter")?;
     let order = options.document("order")?;
     let mut reads = Vec::new();
     let compiled = filter_of(filter, &mut reads)?;
     let window = window_of(options, &mut reads)?;
+    let mut derived_from = Vec::new();
     if let Some(order) = order {
         check_order(options, order, fields)?;
-        reads.extend(order.iter().map(|(path, _)| path.to_owned()));
+        derived_from.extend(order.iter().map(|(path, _)| path.to_owned()));
     }
     let mut parsed = Vec::new();
     for (path, spec) in fields {
         let accumulator = Accumulator::parse(path, spec.get(), order)
             .map_err(|error| error.context(format!("fields.{path}: ")))?;
         parsed.push(Field { path: Path::new(path), accumulator });
-        paths::of_expression(spec.get(), &mut reads);
+        paths::of_expression(spec.get(), &mut derived_from);
     }
-    Ok(Body { filter, compiled, window, fields: parsed, order, reads })
+    reads.extend(derived_from.iter().cloned());
+    Ok(Body { unwind, filter, compiled, window, fields: parsed, order, derived_from, reads })
 }
 
 /// Refuses an invalid order, or one that no accumulator needs.
@@ -168,8 +213,7 @@ pub(crate) fn window_of<'a>(
                 return Err(options.bad("'window.last' must be a time like '12h' or '30d'"));
             }
             (other, _) => {
-                return Err(options
-                    .bad(format!("'window.{other}' is unknown; there are 'field' and 'last'")));
+                return Err(options.unknown("window", other, &["field", "last"]));
             }
         }
     }
@@ -179,29 +223,40 @@ pub(crate) fn window_of<'a>(
     Ok(Some((doc, Window { path: Path::new(path), span })))
 }
 
-/// The two sides of `on: {local, foreign}`.
+/// The two sides of `on: {local, foreign}`. A path alone is the foreign one; the names of `$lookup`
+/// are understood too.
 pub(crate) fn relation<'a>(options: &mut Options<'a>) -> Result<(&'a str, &'a str)> {
-    let on = options.document("on")?.ok_or_else(|| options.missing("on"))?;
-    let mut sides = ["", ""];
+    let on = match options.get("on").ok_or_else(|| options.missing("on"))? {
+        Val::String(foreign) => {
+            options.check_path("on", foreign)?;
+            return Ok(("_id", foreign));
+        }
+        Val::Document(on) => on,
+        other => {
+            return Err(Error::type_mismatch(format!(
+                "{}: 'on' must be a path or a document, found {}",
+                options.place,
+                other.kind().name()
+            )));
+        }
+    };
+    let (mut local, mut foreign) = (None, None);
     for (name, value) in on {
-        let Some(side) = ["local", "foreign"].iter().position(|known| *known == name) else {
-            return Err(
-                options.bad(format!("'on.{name}' is unknown; there are 'local' and 'foreign'"))
-            );
+        let side = match name {
+            "local" | "localField" => &mut local,
+            "foreign" | "foreignField" => &mut foreign,
+            _ => return Err(options.unknown("on", name, &["local", "foreign"])),
         };
         let Val::String(path) = value.get() else {
             return Err(options.bad(format!("'on.{name}' must be a path")));
         };
         options.check_path("on", path)?;
-        if let Some(slot) = sides.get_mut(side) {
-            *slot = path;
+        if side.replace(path).is_some() {
+            return Err(options.bad(format!("'on' names the side of '{name}' twice")));
         }
     }
-    let [local, foreign] = sides;
-    if foreign.is_empty() {
-        return Err(options.missing("on.foreign"));
-    }
-    Ok((if local.is_empty() { "_id" } else { local }, foreign))
+    let foreign = foreign.ok_or_else(|| options.missing("on.foreign"))?;
+    Ok((local.unwrap_or("_id"), foreign))
 }
 
 fn children(
@@ -235,6 +290,8 @@ fn children(
         source: from.to_owned(),
         target: collection.to_owned(),
         keys,
+        unwind: body.compile_unwind(),
+        siblings: body.unwind.is_none().then(|| Siblings::new(foreign, &body.derived_from)),
         filter: body.compiled,
         window: body.window.map(|(_, window)| window),
         fields: body.fields,
@@ -277,7 +334,9 @@ fn groups(
     let fold = Fold {
         source: collection.to_owned(),
         target: into.to_owned(),
-        keys: Keys::Groups(key),
+        keys: Keys::Groups(GroupKey::new(group_by, key)),
+        unwind: body.compile_unwind(),
+        siblings: None,
         filter: body.compiled,
         window: body.window.map(|(_, window)| window),
         fields: body.fields,
@@ -290,6 +349,9 @@ fn groups(
 }
 
 fn write_body(out: &mut value::Writer<'_>, body: &Body<'_>, fields: RawDoc<'_>, skip: bool) {
+    if let Some(path) = body.unwind {
+        out.str("unwind", path);
+    }
     if let Some(filter) = body.filter {
         out.append("filter", Val::Document(filter));
     }

@@ -1,7 +1,7 @@
 //! Targets without copies: for patterns that store none, and after a pattern was dropped.
 
 use super::Reference;
-use crate::edit::{self, Assignment};
+use crate::edit;
 use std::collections::BTreeSet;
 use value::path::Path;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
@@ -46,9 +46,9 @@ impl Reference {
     /// The copies of one reference, as the bytes of one document.
     pub(super) fn held(&self, at: RawDoc<'_>) -> Vec<u8> {
         let held = DocBuf::build(|out| {
-            for (path, _) in &self.fields {
-                if let Some(value) = path.find(at) {
-                    out.raw(path.text(), value);
+            for ((path, _), copy) in self.fields.iter().zip(self.held_copies(at)) {
+                if let Some(copy) = copy {
+                    out.raw(path.text(), copy.value().raw());
                 }
             }
         });
@@ -67,18 +67,16 @@ impl Reference {
             let whole = format!("{}.{}", self.place.into.text(), path.text());
             free.iter().any(|free| free.text() == whole)
         };
-        let fields = self.fields.iter().map(|(path, _)| path);
-        let gone: Vec<Assignment> =
-            fields.filter(|path| is_free(path)).map(|path| (path.clone(), None)).collect();
+        let cleared = |at: RawDoc<'_>| edit::assign(at, &self.removals(at, &is_free));
         if into.text().is_empty() {
-            return if left(context) { edit::assign(context, &gone) } else { Ok(context.into()) };
+            return if left(context) { cleared(context) } else { Ok(context.into()) };
         }
         let Some(held) = into.find(context) else { return Ok(context.into()) };
         if let Some(at) = held.as_doc().filter(|at| left(*at)) {
             if at.is_empty() {
                 return Ok(context.into());
             }
-            let image = edit::assign(at, &gone)?;
+            let image = cleared(at)?;
             let kept =
                 (!image.as_doc().is_empty()).then(|| OwnedVal::new(Val::Document(image.as_doc())));
             return edit::assign(context, &[(into.clone(), kept)]);
@@ -91,8 +89,7 @@ impl Reference {
         let mut failed = None;
         value::writer::write_array(&mut bytes, |out| {
             for (_, element) in row {
-                let image =
-                    element.as_doc().filter(|at| left(*at)).map(|at| edit::assign(at, &gone));
+                let image = element.as_doc().filter(|at| left(*at)).map(cleared);
                 match image {
                     Some(Ok(image)) => {
                         empty &= image.as_doc().is_empty();

@@ -4,7 +4,7 @@
 use super::followers::lose;
 use super::{Copies, RESOLVED_MAX, Reference, ResolvedCopies, SourceDelete};
 use crate::documents::Documents;
-use crate::edit::{self, Assignment};
+use crate::edit;
 use crate::pattern::Pattern;
 use std::collections::BTreeMap;
 use value::path::Path;
@@ -31,11 +31,7 @@ impl Reference {
         // used.
         if let Some(before) = before.filter(|_| pattern.phase.is_built() || !self.live) {
             self.place.visit(before, &mut |key, held| {
-                let copies: Copies = self
-                    .fields
-                    .iter()
-                    .map(|(path, _)| path.find(held).map(|value| OwnedVal::new(value.get())))
-                    .collect();
+                let copies = self.held_copies(held);
                 let trusted = pattern.phase.is_built() || copies.iter().any(Option::is_some);
                 if trusted {
                     known.entry(keys::key(key)).or_insert(copies);
@@ -176,30 +172,11 @@ impl Reference {
             false => None,
         };
         let context = emptied.as_ref().map_or(context, DocBuf::as_doc);
-        let changes: Vec<Assignment> = self
-            .fields
-            .iter()
-            .zip(copied)
-            .map(|((path, _), value)| {
-                let text = if into.text().is_empty() {
-                    path.text().to_owned()
-                } else {
-                    format!("{}.{}", into.text(), path.text())
-                };
-                (Path::new(&text), value)
-            })
-            .collect();
-        edit::assign(context, &changes)
+        self.placed(context, into, &copied)
     }
 
     pub(super) fn copied(&self, copies: &Copies) -> DocBuf {
-        let changes: Vec<Assignment> = self
-            .fields
-            .iter()
-            .zip(copies)
-            .map(|((path, _), value)| (path.clone(), value.clone()))
-            .collect();
-        edit::assign(RawDoc::empty(), &changes).unwrap_or_default()
+        self.placed(RawDoc::empty(), &Path::new(""), copies).unwrap_or_default()
     }
 
     /// The image of a target with copies derived from the sources alone. Frozen copies of a

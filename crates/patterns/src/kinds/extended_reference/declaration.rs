@@ -2,6 +2,7 @@
 
 use crate::declaration::Parsed;
 use crate::declaration::options::Options;
+use crate::kinds::extended_reference::values::NestedFields;
 use crate::kinds::extended_reference::{Reference, SourceDelete};
 use crate::paths;
 use query::ParseContext;
@@ -17,6 +18,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let list = options.array("fields")?.ok_or_else(|| options.missing("fields"))?;
     let context = ParseContext::new(0);
     let mut fields = Vec::new();
+    let mut plain = Vec::new();
     let mut reads = vec![matched.to_owned()];
     for (at, field) in list {
         let (path, expression) = match field.get() {
@@ -48,11 +50,14 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
             )));
         }
         fields.push((Path::new(path), expression));
+        plain.push(field.get().as_str());
     }
     if fields.is_empty() {
         return Err(options.bad("'fields' must name at least one field"));
     }
     let place = Reference::compile_paths(reference, into)?;
+    // Paths that meet are refused with all other maintained paths.
+    let nested = NestedFields::new(&plain).unwrap_or_default();
     let freshness = options.choice("freshness", &["live", "snapshot"], &[])?;
     let strategy = options.choice("strategy", &["auto", "copy", "pointer"], &[])?;
     let chosen = options.text("chosen")?;
@@ -95,6 +100,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         matched: Path::new(matched),
         place,
         fields,
+        nested,
         live: freshness == "live",
         pointer,
         automatic: strategy == "auto",

@@ -46,13 +46,17 @@ impl Kind for Reference {
         copies.map(label).collect()
     }
 
+    fn joins(&self) -> Reads {
+        Reads { source: vec![self.matched.text().to_owned()], target: self.target_reads() }
+    }
+
     fn indexes(&self, target: &str) -> Vec<(String, DocBuf)> {
         self.needed_indexes(target)
     }
 
     fn unique_field<'k>(&'k self, _target: &'k str) -> Option<UniqueField<'k>> {
         let path = self.matched.text();
-        Some(UniqueField { option: "match", path, collection: &self.source })
+        Some(UniqueField { option: "match", path, within: None, collection: &self.source })
     }
 
     fn options_without_rebuild(&self) -> &'static [&'static str] {
@@ -157,6 +161,17 @@ impl Kind for Reference {
         _known: &StateCache,
     ) -> Result<DocBuf> {
         self.expected_copies(fresh, documents, target)
+    }
+
+    fn built(
+        &self,
+        fresh: &Pattern,
+        documents: &mut dyn Documents,
+        _records: &mut Scratch,
+        target: RawDoc<'_>,
+        _known: &StateCache,
+    ) -> Result<DocBuf> {
+        self.derived(fresh, documents, target)
     }
 
     fn cleared(&self, doc: RawDoc<'_>, paths: &[Path]) -> Result<DocBuf> {

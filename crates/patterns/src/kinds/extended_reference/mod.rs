@@ -2,6 +2,7 @@
 //!
 //! - `declaration`: reads the options.
 //! - `context`: finds the sub-documents that hold a reference, which may be in arrays.
+//! - `values`: the copied values, which may be arrays on the way to a field.
 //! - `copies`: the copies in a target; `clear`: removes them.
 //! - `followers`: updates the documents that refer to a changed source.
 //! - `rewrite`: the queries that copies answer. `kind` implements the trait `Kind`.
@@ -13,14 +14,15 @@ pub(crate) mod declaration;
 mod followers;
 mod kind;
 mod rewrite;
+mod values;
 
 use crate::documents::{Documents, Find};
-use bumpalo::Bump;
 use context::ReferencePaths;
-use query::expr::{Env, Expr};
+use query::expr::Expr;
 use std::collections::BTreeMap;
 use value::path::Path;
-use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
+use value::{DocBuf, RawDoc, Result, Val};
+use values::{CopiedValue, NestedFields};
 
 /// Copies of fields beside a reference.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub struct Reference {
     pub place: ReferencePaths,
     /// The copied expressions, by their path below `into`.
     pub fields: Vec<(Path, Expr)>,
+    /// The fields that may be inside of arrays of the source, if there are any.
+    pub nested: Option<NestedFields>,
     /// Whether copies are updated with their source.
     pub live: bool,
     /// Whether copies are not stored: readers resolve them from their source.
@@ -61,7 +65,7 @@ pub enum SourceDelete {
 }
 
 /// The copies of one reference: a value for each field.
-type Copies = Vec<Option<OwnedVal>>;
+type Copies = Vec<Option<CopiedValue>>;
 
 /// Copies that a reader has resolved so far, by the values of their references.
 #[derive(Debug, Default)]
@@ -108,22 +112,6 @@ impl Reference {
             out.i32(reference, 1);
         });
         vec![(target.to_owned(), key)]
-    }
-
-    /// The copies of a source.
-    ///
-    /// # Errors
-    /// Errors of expressions.
-    pub(super) fn copies(&self, source: RawDoc<'_>) -> Result<Copies> {
-        let arena = Bump::new();
-        let env = Env::new(source, &arena);
-        self.fields
-            .iter()
-            .map(|(_, expression)| {
-                let value = expression.eval(&env)?;
-                Ok((!value.is_nullish()).then(|| OwnedVal::new(value)))
-            })
-            .collect()
     }
 
     /// The source of a reference.

@@ -5,6 +5,7 @@ use crate::declaration::Parsed;
 use crate::declaration::options::Options;
 use crate::fold::Folded;
 use crate::kinds::computed::declaration::{filter_of, relation, window_of};
+use crate::paths;
 use value::{DocBuf, Result, Val};
 
 pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
@@ -22,26 +23,13 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     if limit > 10_000 {
         return Err(options.bad("'limit' cannot be above 10000"));
     }
-    let list = options.array("fields")?.ok_or_else(|| options.missing("fields"))?;
-    let mut fields = Vec::new();
-    for (_, field) in list {
-        let Val::String(path) = field.get() else {
-            return Err(options.bad("'fields' must be an array of paths"));
-        };
-        options.check_path("fields", path)?;
-        if fields.contains(&path) {
-            return Err(options.bad(format!("'fields' names '{path}' twice")));
-        }
-        fields.push(path);
-    }
+    let fields = kept_fields(options)?;
     let id_as = options.path("idAs")?.unwrap_or("_id");
     if id_as.contains('.') {
         return Err(options.bad("'idAs' must be a plain field name"));
     }
-    if fields
-        .iter()
-        .any(|field| crate::paths::meet(field, id_as) && !(id_as == "_id" && *field == "_id"))
-    {
+    let meets = |field: &&str| paths::meet(field, id_as) && !(id_as == "_id" && *field == "_id");
+    if fields.as_deref().unwrap_or(&[]).iter().any(meets) {
         return Err(options.bad(format!("'idAs' and 'fields' both name '{id_as}'")));
     }
     let count = options.path("count")?;
@@ -49,8 +37,18 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let mut reads = vec![foreign.to_owned()];
     let compiled = filter_of(filter, &mut reads)?;
     let (window, meant) = window_of(options, &mut reads)?.unzip();
-    let ask =
-        Ask { from, collection, local, foreign, sort, limit, fields: &fields, id_as, into, count };
+    let ask = Ask {
+        from,
+        collection,
+        local,
+        foreign,
+        sort,
+        limit,
+        fields: fields.as_deref(),
+        id_as,
+        into,
+        count,
+    };
     let fold = grouped(&ask, compiled, meant, reads)?;
     let declared = DocBuf::build(|out| {
         out.str("into", into).str("from", from).doc("on", |out| {
@@ -63,11 +61,43 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
             out.append("window", Val::Document(window));
         }
         out.append("sort", Val::Document(sort)).count("limit", limit as u64);
-        out.append("fields", Val::Array(list)).str("idAs", id_as);
+        match &fields {
+            None => out.str("fields", "*"),
+            Some(fields) => out.array("fields", |list| {
+                fields.iter().for_each(|path| list.push(Val::String(path)));
+            }),
+        };
+        out.str("idAs", id_as);
         if let Some(count) = count {
             out.str("count", count);
         }
     });
     let kind = Box::new(Folded { fold, form: Rows });
     Ok(Parsed { kind, target: collection.to_owned(), declared })
+}
+
+/// The paths that are kept of each child; `None` for all of it.
+fn kept_fields<'a>(options: &mut Options<'a>) -> Result<Option<Vec<&'a str>>> {
+    let list = match options.get("fields") {
+        None | Some(Val::String("*")) => return Ok(None),
+        Some(Val::Array(list)) => list,
+        Some(_) => return Err(options.bad("'fields' must be an array of paths or '*'")),
+    };
+    let mut fields: Vec<&str> = Vec::new();
+    for (_, field) in list {
+        let path = field.get().as_str().filter(|path| *path != "*");
+        let Some(path) = path else {
+            return Err(options.bad("'fields' must be an array of paths or '*'"));
+        };
+        options.check_path("fields", path)?;
+        // As in a projection, a path cannot lead into another one.
+        if let Some(known) = fields.iter().find(|known| paths::meet(known, path)) {
+            return Err(options.bad(match *known == path {
+                true => format!("'fields' names '{path}' twice"),
+                false => format!("'fields' names both '{known}' and '{path}'"),
+            }));
+        }
+        fields.push(path);
+    }
+    Ok(Some(fields))
 }

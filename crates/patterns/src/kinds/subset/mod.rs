@@ -5,14 +5,14 @@ pub(crate) mod declaration;
 mod rewrite;
 
 use crate::answers::Question;
-use crate::fold::{Accumulator, Field, Fold, Form, Keys, MissingParent, Window};
+use crate::fold::{Accumulator, Field, Fold, Form, KeptFields, Keys, MissingParent, Window};
 use crate::labels::Label;
 use crate::pattern::Pattern;
 use query::filter::Filter;
 use value::path::Path;
-use value::{DocBuf, RawDoc, Result, Val, Writer};
+use value::{DocBuf, RawDoc, Result, Val};
 
-/// A fold whose option `fields` lists the fields that are copied of each child.
+/// A fold whose option `fields` lists the fields that are kept of each child.
 #[derive(Debug)]
 pub struct Rows;
 
@@ -21,14 +21,17 @@ impl Form for Rows {
         let declared = pattern.declaration.as_doc();
         let text = |option| declared.get(option).and_then(Val::as_str);
         let into = text("into").unwrap_or("");
-        let fields = declared.get("fields").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+        let count = text("count").map(|count| Label::new(pattern, count.to_owned(), Vec::new()));
+        let Some(fields) = declared.get("fields").and_then(Val::as_array) else {
+            let whole = Label::new(pattern, into.to_owned(), vec![String::new()]);
+            return std::iter::once(whole).chain(count).collect();
+        };
         let fields = fields.iter().filter_map(|(_, path)| path.get().as_str());
         let fields = fields.filter(|path| *path != "_id").map(|path| (path, path));
         let rows = std::iter::once((text("idAs").unwrap_or("_id"), "_id")).chain(fields);
         let label = |(name, path): (&str, &str)| {
             Label::new(pattern, format!("{into}.{name}"), vec![path.to_owned()])
         };
-        let count = text("count").map(|count| Label::new(pattern, count.to_owned(), Vec::new()));
         rows.map(label).chain(count).collect()
     }
 
@@ -58,8 +61,8 @@ pub struct Ask<'a> {
     pub sort: RawDoc<'a>,
     /// How many children are kept.
     pub limit: usize,
-    /// The fields that are copied of each.
-    pub fields: &'a [&'a str],
+    /// The fields that are kept of each; `None` keeps all.
+    pub fields: Option<&'a [&'a str]>,
     /// The name of the child's `_id` in the copy.
     pub id_as: &'a str,
     /// The path of the children in the parent.
@@ -78,22 +81,13 @@ pub fn grouped(
     window: Option<Window>,
     mut reads: Vec<String>,
 ) -> Result<Fold> {
-    let ranking = DocBuf::build(|out| {
-        out.doc("$topN", |out| {
-            out.count("n", ask.limit as u64);
-            out.append("sortBy", Val::Document(ask.sort));
-            out.doc("output", |out| {
-                out.str(ask.id_as, "$_id");
-                let parts = ask.fields.iter().filter(|field| **field != "_id");
-                let parts: Vec<(Vec<&str>, &str)> =
-                    parts.map(|path| (path.split('.').collect(), *path)).collect();
-                write_output(out, &parts, 0);
-            });
-        });
-    });
     reads.extend(ask.sort.iter().map(|(path, _)| path.to_owned()));
-    reads.extend(ask.fields.iter().map(|path| (*path).to_owned()));
-    let accumulator = Accumulator::parse(ask.into, Val::Document(ranking.as_doc()), None)?;
+    match ask.fields {
+        Some(fields) => reads.extend(fields.iter().map(|path| (*path).to_owned())),
+        None => reads.push(String::new()),
+    }
+    let kept = KeptFields::new(ask.fields, ask.id_as)?;
+    let accumulator = Accumulator::first_children(ask.sort, ask.limit, kept)?;
     let mut fields = vec![Field { path: Path::new(ask.into), accumulator }];
     if let Some(count) = ask.count {
         fields.push(Field { path: Path::new(count), accumulator: Accumulator::Count });
@@ -102,6 +96,8 @@ pub fn grouped(
         source: ask.from.to_owned(),
         target: ask.collection.to_owned(),
         keys: Keys::Parents { local: Path::new(ask.local), foreign: Path::new(ask.foreign) },
+        unwind: None,
+        siblings: None,
         filter,
         window,
         fields,
@@ -109,26 +105,4 @@ pub fn grouped(
         skip_errors: false,
         reads,
     })
-}
-
-/// Writes paths as an expression that keeps their shape: `a.b` becomes `{a: {b: "$a.b"}}`.
-fn write_output(out: &mut Writer<'_>, paths: &[(Vec<&str>, &str)], depth: usize) {
-    let mut written: Vec<&str> = Vec::new();
-    for (parts, path) in paths {
-        let Some(name) = parts.get(depth).copied() else { continue };
-        if written.contains(&name) {
-            continue;
-        }
-        written.push(name);
-        if parts.len() == depth + 1 {
-            out.str(name, &format!("${path}"));
-        } else {
-            let same: Vec<(Vec<&str>, &str)> = paths
-                .iter()
-                .filter(|(parts, _)| parts.get(depth) == Some(&name))
-                .cloned()
-                .collect();
-            out.doc(name, |out| write_output(out, &same, depth + 1));
-        }
-    }
 }

@@ -31,14 +31,22 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
                 descendant_count = Some(checked(options, name, text)?);
             }
             ("path", Val::Document(doc)) => path = Some(tree_path(options, doc, &mut reads)?),
+            ("path", Val::String(text)) => {
+                let doc = path_alone(text);
+                path = Some(tree_path(options, doc.as_doc(), &mut reads)?);
+            }
             ("nestedSet", Val::Document(doc)) => {
                 let (left, right);
                 (left, right, dense) = ends(options, doc)?;
                 nested_set = Some((left, right));
             }
-            (other, _) => {
-                return Err(options.bad(format!("'maintain.{other}' is not understood")));
+            ("path" | "nestedSet", _) => {
+                return Err(options.bad(format!("'maintain.{name}' must be a document")));
             }
+            (other, _) if MAINTAINED.contains(&other) => {
+                return Err(options.bad(format!("'maintain.{other}' must be a path")));
+            }
+            (other, _) => return Err(options.unknown("maintain", other, MAINTAINED)),
         }
     }
     let counts = child_count.is_some() || descendant_count.is_some();
@@ -71,7 +79,18 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
                 out.str(name, path);
             }
         }
-        out.append("maintain", Val::Document(wanted));
+        out.doc("maintain", |out| {
+            for (name, value) in wanted {
+                match value.get() {
+                    Val::String(text) if name == "path" => {
+                        out.append(name, Val::Document(path_alone(text).as_doc()));
+                    }
+                    _ => {
+                        out.raw(name, value);
+                    }
+                }
+            }
+        });
         out.str("onMissingParent", missing).str("onDelete", deleted).str("strategy", strategy);
     });
     let kind = Box::new(Tree {
@@ -100,6 +119,17 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     Ok(Parsed { kind, target: collection.to_owned(), declared })
 }
 
+/// What a tree can maintain.
+const MAINTAINED: &[&str] =
+    &["ancestors", "path", "depth", "childCount", "descendantCount", "nestedSet"];
+
+/// The long form of a path that is only named.
+fn path_alone(into: &str) -> DocBuf {
+    DocBuf::build(|out| {
+        out.str("into", into);
+    })
+}
+
 fn checked(options: &Options<'_>, name: &str, path: &str) -> Result<Path> {
     options.check_path(name, path)?;
     Ok(Path::new(path))
@@ -117,7 +147,7 @@ fn ends(options: &Options<'_>, doc: RawDoc<'_>) -> Result<(Path, Path, bool)> {
                 return Err(options.bad("'maintain.nestedSet.dense' must be true or false"));
             }
             (other, _) => {
-                return Err(options.bad(format!("'maintain.nestedSet.{other}' is not understood")));
+                return Err(options.unknown("maintain.nestedSet", other, &["lft", "rgt", "dense"]));
             }
         }
     }
@@ -139,7 +169,7 @@ fn tree_path(options: &Options<'_>, doc: RawDoc<'_>, reads: &mut Vec<String>) ->
             ("sep", Val::String(text)) if !text.is_empty() => separator = text.to_owned(),
             ("segment", value) => segment = value,
             (other, _) => {
-                return Err(options.bad(format!("'maintain.path.{other}' is not understood")));
+                return Err(options.unknown("maintain.path", other, &["into", "sep", "segment"]));
             }
         }
     }

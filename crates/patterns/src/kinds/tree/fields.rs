@@ -2,6 +2,7 @@
 //! descendants.
 
 use super::{DEPTH_MAX, Tree, counts};
+use crate::blame::shown;
 use crate::documents::Documents;
 use crate::edit::{self, Assignment};
 use crate::pattern::{Pattern, Phase};
@@ -76,16 +77,17 @@ impl Tree {
         if matches!(self.id_of(node), Val::Null | Val::Undefined | Val::Array(_)) {
             return Err(violation(format!("a node needs a name in '{}'", self.id.text())));
         }
-        let own = keys::key(self.id_of(node));
+        let own = keys::key(self.key_of(node).get());
         let scope = scope_of(node);
         let mut chain: Vec<Ancestor> = Vec::new();
-        let mut next = OwnedVal::new(self.parent_of(node));
+        let mut id = OwnedVal::new(self.parent_of(node));
+        let mut next = self.parent_key_of(node);
         while !next.get().is_nullish() {
-            if matches!(next.get(), Val::Array(_)) {
+            if matches!(id.get(), Val::Array(_)) {
                 return Err(violation(format!("'{}' cannot be an array", self.parent.text())));
             }
             if keys::key(next.get()) == own {
-                let ids = chain.iter().map(|step| format!("{:?}", step.id)).collect::<Vec<_>>();
+                let ids = chain.iter().map(|step| shown(step.id.get())).collect::<Vec<_>>();
                 return Err(violation(format!(
                     "the node would be its own ancestor (cycle over {})",
                     if ids.is_empty() { "itself".to_owned() } else { ids.join(", ") }
@@ -113,12 +115,9 @@ impl Tree {
                     self.scope.as_ref().map_or("", |scope| scope.text())
                 )));
             }
-            chain.push(Ancestor {
-                id: next,
-                segment: self.segment(parent)?,
-                label: self.label(parent),
-            });
-            next = OwnedVal::new(self.parent_of(parent));
+            chain.push(Ancestor { id, segment: self.segment(parent)?, label: self.label(parent) });
+            id = OwnedVal::new(self.parent_of(parent));
+            next = self.parent_key_of(parent);
         }
         chain.reverse();
         Ok(Some(chain))
@@ -153,17 +152,17 @@ impl Tree {
     ) -> Result<DocBuf> {
         let mut counted = [None, None];
         if self.counts() {
-            let mut level = vec![OwnedVal::new(self.id_of(node))];
+            let mut level = vec![self.key_of(node)];
             // Writes without the pattern may have caused cycles.
             let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
             let (mut children, mut descendants) = (None, 0_i64);
             while !level.is_empty() {
                 let mut below = Vec::new();
-                for id in &level {
-                    for child in self.children(pattern, documents, id.get())? {
-                        let id = self.id_of(child.as_doc());
-                        if seen.insert(keys::key(id)) {
-                            below.push(OwnedVal::new(id));
+                for key in &level {
+                    for child in self.children(pattern, documents, key.get())? {
+                        let key = self.key_of(child.as_doc());
+                        if seen.insert(keys::key(key.get())) {
+                            below.push(key);
                         }
                     }
                 }
@@ -188,7 +187,7 @@ impl Tree {
         if !self.counts() || building {
             return Ok(None);
         }
-        counts::of(pattern, documents, &keys::key(self.id_of(node))).map(Some)
+        counts::of(pattern, documents, &keys::key(self.key_of(node).get())).map(Some)
     }
 
     pub(super) fn with_counts(

@@ -16,7 +16,7 @@ use query::filter::Node;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use value::path::Path;
-use value::{DocBuf, RawDoc, RawVal, Result, Val, keys};
+use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, keys};
 
 impl Kind for Tree {
     fn traits(&self) -> Traits {
@@ -47,12 +47,17 @@ impl Kind for Tree {
         self.maintained_paths()
     }
 
+    fn joins(&self) -> Reads {
+        self.reads()
+    }
+
     fn indexes(&self, target: &str) -> Vec<(String, DocBuf)> {
         self.needed_indexes(target)
     }
 
     fn unique_field<'k>(&'k self, target: &'k str) -> Option<UniqueField<'k>> {
-        Some(UniqueField { option: "id", path: self.id.text(), collection: target })
+        let within = self.scope.as_ref().map(Path::text);
+        Some(UniqueField { option: "id", path: self.id.text(), within, collection: target })
     }
 
     fn options_without_rebuild(&self) -> &'static [&'static str] {
@@ -99,13 +104,13 @@ impl Kind for Tree {
 
     /// Parents before their children. The nodes of a cycle come last; they are refused.
     fn write_order(&self, documents: &[RawDoc<'_>]) -> Option<Vec<usize>> {
-        let name =
-            |path: &Path, doc: RawDoc<'_>| keys::key(path.find(doc).map_or(Val::Null, RawVal::get));
-        let names: BTreeSet<Vec<u8>> = documents.iter().map(|doc| name(&self.id, *doc)).collect();
+        let name = |key: OwnedVal| keys::key(key.get());
+        let names: BTreeSet<Vec<u8>> =
+            documents.iter().map(|doc| name(self.key_of(*doc))).collect();
         let mut children: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
         let mut order = Vec::with_capacity(documents.len());
         for (at, doc) in documents.iter().enumerate() {
-            let parent = name(&self.parent, *doc);
+            let parent = name(self.parent_key_of(*doc));
             match names.contains(&parent) {
                 true => children.entry(parent).or_default().push(at),
                 false => order.push(at),
@@ -114,7 +119,7 @@ impl Kind for Tree {
         let mut next = 0;
         while let Some(doc) = order.get(next).and_then(|at| documents.get(*at)) {
             next += 1;
-            order.extend(children.remove(&name(&self.id, *doc)).unwrap_or_default());
+            order.extend(children.remove(&name(self.key_of(*doc))).unwrap_or_default());
         }
         order.extend(children.into_values().flatten());
         Some(order)

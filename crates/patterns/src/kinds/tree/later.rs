@@ -10,7 +10,7 @@
 
 use super::nodes::Node;
 use super::{DEPTH_MAX, Tree};
-use crate::documents::{Documents, Find};
+use crate::documents::Documents;
 use crate::pattern::Pattern;
 use crate::queue::{self, Entry};
 use value::{Code, DocBuf, OwnedVal, RawDoc, Result, Val, keys};
@@ -28,10 +28,10 @@ impl Tree {
         pattern: &Pattern,
         documents: &mut dyn Documents,
         encoded: &[u8],
-        id: Val<'_>,
+        key: Val<'_>,
     ) -> Result<()> {
-        if self.has_children(pattern, documents, id)? {
-            queue::put(pattern, documents, encoded, id)?;
+        if self.has_children(pattern, documents, key)? {
+            queue::put(pattern, documents, encoded, key)?;
         }
         Ok(())
     }
@@ -40,16 +40,13 @@ impl Tree {
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
-        id: Val<'_>,
+        key: Val<'_>,
     ) -> Result<bool> {
         let mut found = false;
-        if !id.is_nullish() {
-            let (collection, path) = (&*pattern.target, &self.parent);
-            documents.find(&Find { collection, path, value: id, after: &[] }, &mut |_| {
-                found = true;
-                Ok(false)
-            })?;
-        }
+        self.each_child(pattern, documents, key, &[], &mut |_| {
+            found = true;
+            Ok(false)
+        })?;
         Ok(found)
     }
 
@@ -65,26 +62,26 @@ impl Tree {
         entry: &Entry,
         batch: usize,
     ) -> Result<(usize, Option<Vec<u8>>)> {
-        let id = entry.key.get();
+        let key = entry.key.get();
         if entry.at.is_empty()
-            && let Some(node) = self.find_node(pattern, documents, id)?
+            && let Some(node) = self.find_node(pattern, documents, key)?
         {
             self.update(pattern, documents, &node)?;
         }
-        if entry.alone || id.is_nullish() {
+        if entry.alone || key.is_nullish() {
             return Ok((1, None));
         }
         let mut children = Vec::new();
-        let (collection, path, after) = (&*pattern.target, &self.parent, &*entry.at);
-        documents.find(&Find { collection, path, value: id, after }, &mut |doc| {
+        self.each_child(pattern, documents, key, &entry.at, &mut |doc| {
             children.push(DocBuf::from(doc));
             Ok(children.len() < batch)
         })?;
         for child in &children {
             self.update(pattern, documents, child)?;
-            let id = self.id_of(child.as_doc());
-            if self.has_children(pattern, documents, id)? {
-                queue::put_since(pattern, documents, &keys::key(id), id, entry.since)?;
+            let key = self.key_of(child.as_doc());
+            let key = key.get();
+            if self.has_children(pattern, documents, key)? {
+                queue::put_since(pattern, documents, &keys::key(key), key, entry.since)?;
             }
         }
         let last = children.last().filter(|_| children.len() >= batch);
@@ -152,8 +149,8 @@ impl Tree {
     ) -> Result<Option<i64>> {
         let own = keys::key(node.get("_id").unwrap_or(Val::Null));
         let mut since: Option<i64> = None;
-        let mut next = OwnedVal::new(self.id_of(node));
-        let mut above = OwnedVal::new(self.parent_of(node));
+        let mut next = self.key_of(node);
+        let mut above = self.parent_key_of(node);
         for level in 0..=DEPTH_MAX {
             if let Some(entry) = queue::entry(pattern, documents, &keys::key(next.get()))? {
                 let waits = match level {
@@ -173,7 +170,7 @@ impl Tree {
                 above = OwnedVal::new(Val::Null);
                 continue;
             };
-            above = OwnedVal::new(self.parent_of(parent.as_doc()));
+            above = self.parent_key_of(parent.as_doc());
         }
         Ok(since)
     }

@@ -24,7 +24,7 @@ use crate::documents::{Documents, Find};
 use crate::pattern::Pattern;
 use query::expr::Expr;
 use value::path::Path;
-use value::{DocBuf, RawDoc, RawVal, Result, Val};
+use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
 /// A tree of documents.
 #[derive(Debug)]
@@ -124,30 +124,82 @@ impl Tree {
         self.child_count.is_some() || self.descendant_count.is_some()
     }
 
-    /// The indexes that it needs: children are found by their parent.
+    /// The indexes that it needs: children are found by their parent, and nodes whose names are
+    /// unique in their tree only by their name.
     #[must_use]
     pub(super) fn needed_indexes(&self, target: &str) -> Vec<(String, DocBuf)> {
-        let key = DocBuf::build(|out| {
-            out.i32(self.parent.text(), 1);
-        });
-        vec![(target.to_owned(), key)]
+        let by = |path: &Path| {
+            let key = DocBuf::build(|out| {
+                out.i32(path.text(), 1);
+            });
+            (target.to_owned(), key)
+        };
+        let named = Some(&self.id).filter(|_| self.is_scoped());
+        std::iter::once(&self.parent).chain(named).map(by).collect()
     }
 
-    /// The node with this id.
+    /// Whether a name identifies a node only together with its scope.
+    pub(super) fn is_scoped(&self) -> bool {
+        self.scope.is_some() && self.id.text() != "_id"
+    }
+
+    /// What identifies a node: its name, or its scope and its name.
+    fn key(&self, node: RawDoc<'_>, name: Val<'_>) -> OwnedVal {
+        match self.scope.as_ref().filter(|_| self.is_scoped() && !name.is_nullish()) {
+            None => OwnedVal::new(name),
+            Some(scope) => {
+                let scope = scope.find(node).map_or(Val::Null, RawVal::get);
+                let key = DocBuf::build(|out| {
+                    out.append("s", scope).append("n", name);
+                });
+                OwnedVal::new(Val::Document(key.as_doc()))
+            }
+        }
+    }
+
+    /// The key of a node.
+    pub(super) fn key_of(&self, node: RawDoc<'_>) -> OwnedVal {
+        self.key(node, self.id_of(node))
+    }
+
+    /// The key of a node's parent; null or missing if it has none.
+    pub(super) fn parent_key_of(&self, node: RawDoc<'_>) -> OwnedVal {
+        self.key(node, self.parent_of(node))
+    }
+
+    /// The name in a key, and the encoded scope, if names are unique in their scope only.
+    fn parts<'k>(&self, key: Val<'k>) -> (Val<'k>, Option<Vec<u8>>) {
+        match key.as_doc().filter(|_| self.is_scoped()) {
+            None => (key, None),
+            Some(doc) => {
+                let scope = keys::key(doc.get("s").unwrap_or(Val::Null));
+                (doc.get("n").unwrap_or(Val::Null), Some(scope))
+            }
+        }
+    }
+
+    fn is_in(&self, node: RawDoc<'_>, scope: Option<&Vec<u8>>) -> bool {
+        scope.is_none_or(|scope| *scope == self.scope_of(node))
+    }
+
+    /// The node with this key.
     pub(super) fn find_node(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
-        id: Val<'_>,
+        key: Val<'_>,
     ) -> Result<Option<DocBuf>> {
         if self.id.text() == "_id" {
-            return documents.get(&pattern.target, id);
+            return documents.get(&pattern.target, key);
         }
+        let (name, scope) = self.parts(key);
         let mut found = None;
-        let find = Find { collection: &pattern.target, path: &self.id, value: id, after: &[] };
+        let find = Find { collection: &pattern.target, path: &self.id, value: name, after: &[] };
         documents.find(&find, &mut |doc| {
-            found = Some(DocBuf::from(doc));
-            Ok(false)
+            if self.is_in(doc, scope.as_ref()) {
+                found = Some(DocBuf::from(doc));
+            }
+            Ok(found.is_none())
         })?;
         Ok(found)
     }
@@ -160,18 +212,34 @@ impl Tree {
         self.parent.find(node).map_or(Val::Missing, RawVal::get)
     }
 
+    /// Visits the children of the node with this key that are after an `_id`, until `visit`
+    /// returns false.
+    pub(super) fn each_child(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        key: Val<'_>,
+        after: &[u8],
+        visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let (value, scope) = self.parts(key);
+        if value.is_nullish() {
+            return Ok(());
+        }
+        let (collection, path) = (&*pattern.target, &self.parent);
+        documents.find(&Find { collection, path, value, after }, &mut |doc| {
+            if self.is_in(doc, scope.as_ref()) { visit(doc) } else { Ok(true) }
+        })
+    }
+
     pub(super) fn children(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
-        id: Val<'_>,
+        key: Val<'_>,
     ) -> Result<Vec<DocBuf>> {
         let mut children = Vec::new();
-        if id.is_nullish() {
-            return Ok(children);
-        }
-        let find = Find { collection: &pattern.target, path: &self.parent, value: id, after: &[] };
-        documents.find(&find, &mut |doc| {
+        self.each_child(pattern, documents, key, &[], &mut |doc| {
             children.push(DocBuf::from(doc));
             Ok(true)
         })?;

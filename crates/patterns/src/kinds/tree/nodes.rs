@@ -12,7 +12,8 @@ use value::{Code, Error, OwnedVal, RawDoc, Result, Val, keys};
 /// A node whose children must be updated.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) id: OwnedVal,
+    /// Its key: the id, or scope and id.
+    pub(super) key: OwnedVal,
     /// Its former parent, if it was removed.
     pub(super) removed: Option<OwnedVal>,
     /// Whether its id changed: then no node may refer to it by the old one.
@@ -33,7 +34,7 @@ impl Node {
     }
 }
 
-/// Nodes whose children must be updated, by encoded id.
+/// Nodes whose children must be updated, by encoded key.
 #[derive(Debug, Default)]
 pub(super) struct Nodes(pub(super) BTreeMap<Vec<u8>, Node>);
 
@@ -86,9 +87,9 @@ impl Tree {
         };
         let scopes = self.scopes(before, after);
         let node = |doc: RawDoc<'_>, removed, renamed| {
-            let id = self.id_of(doc);
+            let key = self.key_of(doc);
             let (enters, scopes) = (enters || renamed, scopes.clone());
-            (keys::key(id), Node { id: OwnedVal::new(id), removed, renamed, enters, scopes })
+            (keys::key(key.get()), Node { key, removed, renamed, enters, scopes })
         };
         let gone = |doc: RawDoc<'_>| Some(OwnedVal::new(self.parent_of(doc)));
         let (before, after) = match (before, after) {
@@ -97,7 +98,7 @@ impl Tree {
             (None, Some(after)) => return Ok(vec![node(after, None, false)]),
             (Some(before), Some(after)) => (before, after),
         };
-        if keys::key(self.id_of(before)) != keys::key(self.id_of(after)) {
+        if keys::key(self.key_of(before).get()) != keys::key(self.key_of(after).get()) {
             let (was, is) = (node(before, gone(before), true), node(after, None, false));
             return Ok(vec![was, (is.0, Node { enters: true, ..is.1 })]);
         }
@@ -116,11 +117,10 @@ impl Tree {
     /// The delta of a node that a build processes.
     #[must_use]
     pub(super) fn new_node(&self, node: RawDoc<'_>) -> (Vec<u8>, Node) {
-        let id = self.id_of(node);
-        let id = OwnedVal::new(id);
         let scopes = self.scopes(None, Some(node));
-        let node = Node { id, removed: None, renamed: false, enters: true, scopes };
-        (keys::key(node.id.get()), node)
+        let key = self.key_of(node);
+        let node = Node { key, removed: None, renamed: false, enters: true, scopes };
+        (keys::key(node.key.get()), node)
     }
 
     /// Updates the children of nodes, and the counts of their ancestors.
@@ -137,9 +137,9 @@ impl Tree {
         if self.counts() {
             let mut standings = Vec::new();
             for (encoded, node) in nodes {
-                let standing = self.find_node(pattern, documents, node.id.get())?.map(|doc| {
-                    let parent = self.parent_of(doc.as_doc());
-                    (!parent.is_nullish()).then(|| OwnedVal::new(parent))
+                let standing = self.find_node(pattern, documents, node.key.get())?.map(|doc| {
+                    let parent = self.parent_key_of(doc.as_doc());
+                    (!parent.get().is_nullish()).then_some(parent)
                 });
                 standings.push((encoded.clone(), standing));
             }
@@ -151,19 +151,19 @@ impl Tree {
                 self.settle_children(pattern, documents, node)?;
             }
             if deferred {
-                self.queue_children(pattern, documents, encoded, node.id.get())?;
+                self.queue_children(pattern, documents, encoded, node.key.get())?;
             }
         }
         if self.pointer {
             return Ok(());
         }
         self.number_anew(pattern, documents, nodes)?;
-        for (encoded, id) in &touched {
+        for (encoded, key) in &touched {
             if deferred {
-                crate::queue::put_alone(pattern, documents, encoded, id.get())?;
+                crate::queue::put_alone(pattern, documents, encoded, key.get())?;
                 continue;
             }
-            let Some(doc) = self.find_node(pattern, documents, id.get())? else { continue };
+            let Some(doc) = self.find_node(pattern, documents, key.get())? else { continue };
             let image = self.with_fields(pattern, documents, doc.as_doc())?;
             if image != doc {
                 documents.replace(pattern.id, &pattern.target, doc.as_doc(), &image)?;
@@ -183,12 +183,12 @@ impl Tree {
         if self.pointer && node.removed.is_none() && self.scope.is_none() {
             return Ok(());
         }
-        let children = self.children(pattern, documents, node.id.get())?;
+        let children = self.children(pattern, documents, node.key.get())?;
         if children.is_empty() {
             return Ok(());
         }
         let removed = match &node.removed {
-            Some(parent) if self.find_node(pattern, documents, node.id.get())?.is_none() => {
+            Some(parent) if self.find_node(pattern, documents, node.key.get())?.is_none() => {
                 Some(parent)
             }
             _ => None,

@@ -13,14 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use value::path::Path;
 use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
-/// The ends of nodes, by encoded id.
+/// The ends of nodes, by encoded key.
 #[derive(Debug, Default)]
 pub(super) struct Numbers(BTreeMap<Vec<u8>, Ends>);
 
 /// The ends of a node.
 #[derive(Debug)]
 struct Ends {
-    id: OwnedVal,
+    key: OwnedVal,
     left: i64,
     right: i64,
     /// Whether the stored ends differ.
@@ -30,7 +30,7 @@ struct Ends {
 /// A step of a depth-first walk.
 enum Visit {
     Enter(DocBuf),
-    /// Leaving the node with this id, and its stored ends.
+    /// Leaving the node with this key, and its stored ends.
     Leave(Vec<u8>, [Option<OwnedVal>; 2]),
 }
 
@@ -42,7 +42,7 @@ impl Tree {
     }
 
     /// The key of the tree that a node belongs to.
-    fn scope_of(&self, node: RawDoc<'_>) -> Vec<u8> {
+    pub(super) fn scope_of(&self, node: RawDoc<'_>) -> Vec<u8> {
         let scope = self.scope.as_ref().and_then(|scope| scope.find(node));
         keys::key(scope.map_or(Val::Null, RawVal::get))
     }
@@ -94,15 +94,15 @@ impl Tree {
                 number += 1;
                 match step {
                     Visit::Enter(node) => {
-                        let id = OwnedVal::new(self.id_of(node.as_doc()));
-                        let encoded = keys::key(id.get());
+                        let key = self.key_of(node.as_doc());
+                        let encoded = keys::key(key.get());
                         let stored = ends.map(|end| {
                             end.find(node.as_doc()).map(|value| OwnedVal::new(value.get()))
                         });
-                        let children = self.children(pattern, documents, id.get())?;
+                        let children = self.children(pattern, documents, key.get())?;
                         steps.push(Visit::Leave(encoded.clone(), stored));
                         steps.extend(self.in_order(children));
-                        let place = Ends { id, left: number, right: 0, differs: false };
+                        let place = Ends { key, left: number, right: 0, differs: false };
                         numbers.insert(encoded, place);
                     }
                     Visit::Leave(encoded, stored) => {
@@ -143,7 +143,7 @@ impl Tree {
     /// PatternViolation if a value is in the way of a path.
     pub(super) fn with_numbers(&self, numbers: &Numbers, image: &DocBuf) -> Result<DocBuf> {
         let Some(ends) = self.numbered() else { return Ok(image.clone()) };
-        let place = numbers.0.get(&keys::key(self.id_of(image.as_doc())));
+        let place = numbers.0.get(&keys::key(self.key_of(image.as_doc()).get()));
         let values = place.map_or([None, None], Ends::values);
         let values: Vec<(&Path, Option<OwnedVal>)> = ends.into_iter().zip(values).collect();
         edit::assign(image.as_doc(), &values)
@@ -186,17 +186,17 @@ impl Tree {
         let mut lost: Vec<OwnedVal> = nodes
             .iter()
             .filter(|(encoded, _)| !numbers.0.contains_key(*encoded))
-            .map(|(_, node)| node.id.clone())
+            .map(|(_, node)| node.key.clone())
             .collect();
         let mut seen = BTreeSet::new();
-        while let Some(id) = lost.pop() {
-            let Some(node) = self.find_node(pattern, documents, id.get())? else { continue };
-            if !seen.insert(keys::key(id.get())) {
+        while let Some(key) = lost.pop() {
+            let Some(node) = self.find_node(pattern, documents, key.get())? else { continue };
+            if !seen.insert(keys::key(key.get())) {
                 continue;
             }
             self.write_ends(pattern, documents, &node, [None, None])?;
-            let children = self.children(pattern, documents, id.get())?;
-            lost.extend(children.iter().map(|child| OwnedVal::new(self.id_of(child.as_doc()))));
+            let children = self.children(pattern, documents, key.get())?;
+            lost.extend(children.iter().map(|child| self.key_of(child.as_doc())));
         }
         Ok(())
     }
@@ -208,7 +208,7 @@ impl Tree {
         numbers: &Numbers,
     ) -> Result<()> {
         for place in numbers.0.values().filter(|place| place.differs) {
-            if let Some(node) = self.find_node(pattern, documents, place.id.get())? {
+            if let Some(node) = self.find_node(pattern, documents, place.key.get())? {
                 self.write_ends(pattern, documents, &node, place.values())?;
             }
         }

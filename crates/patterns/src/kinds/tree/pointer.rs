@@ -21,7 +21,7 @@ const WALK_MAX: usize = 1_000_000;
 /// The ancestors of a node, root first; `None` while one of them does not exist.
 type Chain = Option<Arc<[Arc<Ancestor>]>>;
 
-/// The chains that a reader has resolved: for the id of a node, its ancestors and itself.
+/// The chains that a reader has resolved: for the key of a node, its ancestors and itself.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     known: BTreeMap<Vec<u8>, Chain>,
@@ -132,18 +132,19 @@ impl Tree {
         node: RawDoc<'_>,
         known: &mut Chains,
     ) -> Result<Chain> {
-        let parent = self.parent_of(node);
-        if parent.is_nullish() {
+        let parent = self.parent_key_of(node);
+        if parent.get().is_nullish() {
             return Ok(Some(Arc::new([])));
         }
-        let encoded = keys::key(parent);
-        let own = keys::key(self.id_of(node));
+        let encoded = keys::key(parent.get());
+        let own = keys::key(self.key_of(node).get());
         if let Some(chain) = known.known.get(&encoded) {
             return Ok(chain.clone());
         }
         let mut seen = BTreeSet::from([own]);
         let mut below: Vec<Arc<Ancestor>> = Vec::new();
-        let mut next = OwnedVal::new(parent);
+        let mut id = OwnedVal::new(self.parent_of(node));
+        let mut next = parent;
         let mut chain: Chain = Some(Arc::new([]));
         while !next.get().is_nullish() {
             let here = keys::key(next.get());
@@ -151,7 +152,7 @@ impl Tree {
                 chain = chain_there.clone();
                 break;
             }
-            let array = matches!(next.get(), Val::Array(_));
+            let array = matches!(id.get(), Val::Array(_));
             if array || seen.len() > WALK_MAX || !seen.insert(here) {
                 chain = None;
                 break;
@@ -165,8 +166,9 @@ impl Tree {
                 chain = None;
                 break;
             };
-            below.push(Arc::new(Ancestor { id: next, segment, label: self.label(doc) }));
-            next = OwnedVal::new(self.parent_of(doc));
+            below.push(Arc::new(Ancestor { id, segment, label: self.label(doc) }));
+            id = OwnedVal::new(self.parent_of(doc));
+            next = self.parent_key_of(doc);
         }
         let chain: Chain =
             chain.map(|above| above.iter().cloned().chain(below.into_iter().rev()).collect());

@@ -134,7 +134,8 @@ fn escaped(text: &str) -> String {
 /// The `$lookup` that is equivalent to a `$graphLookup` along the tree.
 fn lookup(question: &Question<'_>, tree: &Tree, walk: RawDoc<'_>) -> Option<DocBuf> {
     let known = ["from", "startWith", "connectFromField", "connectToField", "as"];
-    let ancestors = tree.ancestors.as_ref().filter(|_| !tree.defer)?.text();
+    // The walk does not know of scopes: a name may be in several.
+    let ancestors = tree.ancestors.as_ref().filter(|_| !tree.defer && !tree.is_scoped())?.text();
     if walk.count() != known.len() || !known.iter().all(|name| walk.find(name).is_some()) {
         return None;
     }

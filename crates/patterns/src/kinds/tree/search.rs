@@ -29,7 +29,7 @@ pub(super) fn starts(pattern: &Pattern, tree: &Tree, node: &Node) -> Option<Vec<
             if tree.ancestors.as_ref().is_some_and(is) {
                 return named(&leaf.test, |name| Start { name, itself: false, levels: None });
             }
-            if is(&tree.id) {
+            if is(&tree.id) && !tree.is_scoped() {
                 return named(&leaf.test, |name| Start { name, itself: true, levels: Some(0) });
             }
             if tree.depth.as_ref().is_some_and(is) {

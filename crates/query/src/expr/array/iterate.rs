@@ -43,7 +43,7 @@ fn element_name<'v>(operator: &str, name: Option<Val<'v>>) -> Result<&'v str> {
 }
 
 fn call(operator: &'static Operator, arguments: Vec<Node>, slot: usize) -> Node {
-    Node::Call(Box::new(Call { operator, arguments, slot, regex: None }))
+    Node::Call(Box::new(Call { operator, arguments, slot, regex: None, script: None }))
 }
 
 pub(super) fn parse_map(

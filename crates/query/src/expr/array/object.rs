@@ -36,10 +36,8 @@ pub(super) fn array_to_object<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<V
             }
         };
         if name.contains('\0') {
-            return Err(Error::new(
-                Code(4940400),
-                "Key field cannot contain an embedded null byte",
-            ));
+            let code = if matches!(first, Some(Val::Array(_))) { 4940400 } else { 4940401 };
+            return Err(Error::new(Code(code), "Key field cannot contain an embedded null byte"));
         }
         match places.get(name).and_then(|at| fields.get_mut(*at)) {
             Some(field) => field.1 = value,

@@ -149,6 +149,7 @@ pub(super) fn iso_day_of_week<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val
 }
 
 pub(super) fn to_parts<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    let Some(zone) = Zone::operand(at(values, 1))? else { return Ok(Val::Null) };
     let iso = match at(values, 2) {
         Val::Missing => false,
         Val::Bool(iso) => iso,
@@ -160,7 +161,11 @@ pub(super) fn to_parts<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>>
             ));
         }
     };
-    let Some(civil) = civil(values)? else { return Ok(Val::Null) };
+    let date = at(values, 0);
+    if date.is_nullish() {
+        return Ok(Val::Null);
+    }
+    let civil = Civil::from_local(zone.to_local(coerce(date)?));
     env.document(|out| {
         if iso {
             let (year, week) = civil.iso_week();
@@ -201,6 +206,7 @@ pub(super) fn from_parts<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
             "$dateFromParts requires either 'year' or 'isoWeekYear' to be present",
         ));
     }
+    let Some(zone) = Zone::operand(at(values, 7))? else { return Ok(Val::Null) };
     if values.iter().any(|value| matches!(value, Val::Null | Val::Undefined)) {
         return Ok(Val::Null);
     }
@@ -255,7 +261,6 @@ pub(super) fn from_parts<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
     let minute = number(4, "minute", 0, true)?;
     let second = number(5, "second", 0, false)?;
     let millisecond = number(6, "millisecond", 0, false)?;
-    let Some(zone) = Zone::operand(at(values, 7))? else { return Ok(Val::Null) };
     let overflow = || Error::new(Code::DURATION_OVERFLOW, "the resulting date is out of range");
     // MongoDB adds milliseconds as microseconds.
     millisecond.checked_mul(1000).ok_or_else(overflow)?;

@@ -177,6 +177,11 @@ fn start_of_week(name: &str, value: Val<'_>, code: i32) -> Result<Option<i64>> {
     }
 }
 
+/// An operand that was given and is null, unlike one that was left out.
+fn is_null(value: Val<'_>) -> bool {
+    matches!(value, Val::Null | Val::Undefined)
+}
+
 fn parse_unit(name: &str, value: Val<'_>) -> Result<Unit> {
     let Val::String(text) = value else {
         return Err(Error::new(
@@ -206,9 +211,12 @@ pub(super) fn date_diff<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> 
             )
         })
     };
+    if unit.as_str() == Some("week") && is_null(at(values, 4)) {
+        return Ok(Val::Null);
+    }
+    let Some(zone) = Zone::operand(at(values, 3))? else { return Ok(Val::Null) };
     let (start, end) = (date(start, "startDate")?, date(end, "endDate")?);
     let unit = parse_unit(name, unit)?;
-    let Some(zone) = Zone::operand(at(values, 3))? else { return Ok(Val::Null) };
     let mut first_day = 0;
     if unit == Unit::Week {
         match start_of_week(name, at(values, 4), 5439015)? {
@@ -246,9 +254,19 @@ pub(super) fn date_diff<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> 
 pub(super) fn date_trunc<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     let name = "$dateTrunc";
     let (date, unit, bin) = (at(values, 0), at(values, 1), at(values, 2));
-    if date.is_nullish() || unit.is_nullish() || matches!(bin, Val::Null | Val::Undefined) {
+    if date.is_nullish() || unit.is_nullish() || is_null(bin) {
         return Ok(Val::Null);
     }
+    if unit.as_str() == Some("week") && is_null(at(values, 4)) {
+        return Ok(Val::Null);
+    }
+    let Some(zone) = Zone::operand(at(values, 3))? else { return Ok(Val::Null) };
+    let Some(utc) = milliseconds(date) else {
+        return Err(Error::new(
+            Code(5439012),
+            format!("{name} requires 'date' to be a date, but got {}", date.kind().name()),
+        ));
+    };
     let unit = parse_unit(name, unit)?;
     let bin = match bin {
         Val::Missing => 1,
@@ -273,7 +291,6 @@ pub(super) fn date_trunc<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
             bin
         }
     };
-    let Some(zone) = Zone::operand(at(values, 3))? else { return Ok(Val::Null) };
     let mut first_day = 0;
     if unit == Unit::Week {
         match start_of_week(name, at(values, 4), 5439015)? {
@@ -281,12 +298,6 @@ pub(super) fn date_trunc<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
             None => return Ok(Val::Null),
         }
     }
-    let Some(utc) = milliseconds(date) else {
-        return Err(Error::new(
-            Code(5439012),
-            format!("{name} requires 'date' to be a date, but got {}", date.kind().name()),
-        ));
-    };
     let local = zone.to_local(utc);
     // Bins are counted from the beginning of 2000.
     let origin = days(2000, 1, 1);

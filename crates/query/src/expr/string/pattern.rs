@@ -3,7 +3,7 @@
 use super::super::operator::Operator;
 use super::super::parse::Parser;
 use super::super::{Call, Env, Node};
-use crate::regex::Regex;
+use crate::regex::{Groups, Regex, TOO_MANY_STEPS};
 use std::borrow::Cow;
 use value::{Code, Error, Result, Val};
 
@@ -53,6 +53,7 @@ pub(super) fn parse(
         arguments: vec![input, regex, options],
         slot: 0,
         regex: compiled,
+        script: None,
     })))
 }
 
@@ -98,8 +99,34 @@ fn compile(name: &str, regex: Val<'_>, options: Val<'_>) -> Result<Option<Regex>
         ));
     }
     Regex::new(pattern, options).map(Some).map_err(|error| {
-        Error::new(Code(51111), format!("Invalid Regex in {name}: {}", error.message()))
+        Error::new(Code(51111), format!("Invalid Regex in {name}: {}", Regex::refusal(&error)))
     })
+}
+
+/// The error of a search, with the name of the operator.
+fn named(name: &str, error: Error) -> Error {
+    if error.code() != TOO_MANY_STEPS {
+        return error;
+    }
+    let message = error.message().replacen("expression.", &format!("expression in {name}."), 1);
+    Error::new(TOO_MANY_STEPS, message)
+}
+
+/// The first match at or after byte `start`.
+fn search(name: &str, regex: &Regex, text: &str, start: usize) -> Result<Option<Groups>> {
+    let found = regex.captures_at(text, start).map_err(|error| named(name, error))?;
+    // `\K` in a look-ahead can put the start behind the end.
+    if let Some([Some((from, to)), ..]) = found.as_deref()
+        && from > to
+    {
+        return Err(Error::new(
+            Code(31307),
+            format!(
+                "Unexpected error occurred while executing {name}. startPos: {from}, limitPos: {to}"
+            ),
+        ));
+    }
+    Ok(found)
 }
 
 fn refuse_flags(name: &str, options: &str) -> Result<()> {
@@ -130,12 +157,12 @@ fn operands<'a>(call: &'a Call, env: &Env<'a>) -> Result<Option<(&'a str, Cow<'a
 pub(super) fn matches<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     match operands(call, env)? {
         None => Ok(Val::Bool(false)),
-        Some((text, regex)) => Ok(Val::Bool(regex.is_match(text)?)),
+        Some((text, regex)) => {
+            let name = call.operator.name;
+            Ok(Val::Bool(regex.is_match(text).map_err(|error| named(name, error))?))
+        }
     }
 }
-
-/// Byte ranges of a match and its groups.
-type Groups = Vec<Option<(usize, usize)>>;
 
 /// A match as a document. `counted` is the number of characters before a byte position, from which
 /// counting continues.
@@ -165,7 +192,7 @@ fn found<'a>(
 
 pub(super) fn find<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let Some((text, regex)) = operands(call, env)? else { return Ok(Val::Null) };
-    match regex.captures_at(text, 0)? {
+    match search(call.operator.name, &regex, text, 0)? {
         None => Ok(Val::Null),
         Some(groups) => found(text, &groups, &mut (0, 0), env),
     }
@@ -182,7 +209,7 @@ pub(super) fn ranges(
     let Some(regex) = compile(name, regex, Val::Missing)? else { return Ok(found) };
     let mut start = 0;
     while start < text.len() && found.len() < most {
-        let Some(groups) = regex.captures_at(text, start)? else { break };
+        let Some(groups) = search(name, &regex, text, start)? else { break };
         let Some(Some((from, to))) = groups.first().copied() else { break };
         if to > from {
             found.push((from, to));
@@ -201,7 +228,7 @@ pub(super) fn find_all<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
         let (mut start, mut counted) = (0, (0, 0));
         // The search stops at the end of the text, as in MongoDB.
         while start < text.len() || (text.is_empty() && results.is_empty()) {
-            let Some(groups) = regex.captures_at(text, start)? else { break };
+            let Some(groups) = search(call.operator.name, &regex, text, start)? else { break };
             let Some(Some((from, to))) = groups.first().copied() else { break };
             results.push(found(text, &groups, &mut counted, env)?);
             env.check_memory()?;

@@ -4,11 +4,13 @@
 //! text, `properties` nothing about numbers. Arrays are values of their own here; nothing is
 //! stepped through as in other filters.
 
+mod encrypt;
 mod parse;
 
 use super::types::TypeSet;
 use crate::interrupt;
 use crate::regex::Regex;
+use encrypt::Encrypted;
 use value::{Decimal128, DocBuf, OwnedVal, RawDoc, RawVal, Result, Type, Val, compare, keys};
 
 /// A compiled schema with its source.
@@ -22,6 +24,7 @@ pub struct Schema {
 #[derive(Debug, Default)]
 struct Rules {
     types: Option<TypeSet>,
+    encrypted: Option<Encrypted>,
     /// Order-preserving keys of the allowed values.
     allowed: Option<Vec<Vec<u8>>>,
     minimum: Option<Limit>,
@@ -119,6 +122,9 @@ impl Rules {
     fn allow(&self, value: RawVal<'_>) -> Result<bool> {
         interrupt::charge_raw(value)?;
         if self.types.as_ref().is_some_and(|types| !types.matches(value)) {
+            return Ok(false);
+        }
+        if self.encrypted.as_ref().is_some_and(|encrypted| !encrypted.allows(value)) {
             return Ok(false);
         }
         if let Some(allowed) = &self.allowed

@@ -1,5 +1,6 @@
 //! Compiling a schema: one row and one function per keyword.
 
+use super::encrypt::{self, Encrypted};
 use super::{Additional, Dependency, Items, Limit, Range, Rules, canonical_key};
 use crate::filter::operators::non_negative;
 use crate::filter::types::TypeSet;
@@ -34,6 +35,8 @@ static KEYWORDS: &[Keyword] = &[
     Keyword { name: "bsonType", parse: bson_type },
     Keyword { name: "dependencies", parse: dependencies },
     Keyword { name: "description", parse: words },
+    Keyword { name: "encrypt", parse: encrypted },
+    Keyword { name: "encryptMetadata", parse: encrypt_metadata },
     Keyword { name: "enum", parse: allowed },
     Keyword { name: "exclusiveMaximum", parse: exclusive_maximum },
     Keyword { name: "exclusiveMinimum", parse: exclusive_minimum },
@@ -70,6 +73,13 @@ pub(super) fn rules(schema: RawDoc<'_>, depth: usize) -> Result<Rules> {
         return Err(Error::failed_to_parse(
             "Cannot specify both $jsonSchema keywords 'type' and 'bsonType'",
         ));
+    }
+    for other in ["type", "bsonType", "encryptMetadata"] {
+        if schema.find("encrypt").is_some() && schema.find(other).is_some() {
+            return Err(Error::failed_to_parse(format!(
+                "Cannot specify both $jsonSchema keywords 'encrypt' and '{other}'"
+            )));
+        }
     }
     let mut rules = Rules::default();
     for (name, value) in schema {
@@ -169,6 +179,16 @@ fn words(_: &mut Rules, given: Argument<'_>) -> Result<()> {
 fn bson_type(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
     rules.types = Some(types(given, |set, name| set.add_name(name))?);
     Ok(())
+}
+
+fn encrypted(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
+    let names = |value| types(Argument { value, ..given }, |set, name| set.add_name(name));
+    rules.encrypted = Some(Encrypted::parse(given.document()?, names)?);
+    Ok(())
+}
+
+fn encrypt_metadata(_: &mut Rules, given: Argument<'_>) -> Result<()> {
+    encrypt::check_metadata(given.document()?)
 }
 
 fn json_type(rules: &mut Rules, given: Argument<'_>) -> Result<()> {

@@ -2,17 +2,27 @@
 //! document stay where they are, all others go to the end.
 
 use super::{ArrayDelta, DocDelta, FieldChange, LoggedUpdate};
+use smallvec::SmallVec;
 use value::{RawDoc, RawVal, writer};
 
+/// What MongoDB adds to the length of a delta before it compares it with the document.
+const PADDING_BYTES: usize = 15;
+
 /// The record of the change from `old` to `new`: a delta if that is shorter than the document.
+/// Clients see the difference, as `update` or `replace`, so the limit is MongoDB's.
 #[must_use]
 pub fn between(old: RawDoc<'_>, new: RawDoc<'_>) -> LoggedUpdate {
     let delta = values(old, new).unwrap_or_else(|| documents(old, new));
-    if delta.len() < new.bytes().len() {
-        LoggedUpdate::Delta(delta)
-    } else {
-        LoggedUpdate::Replacement
-    }
+    let length = new.bytes().len();
+    let is_shorter = delta.len() + PADDING_BYTES < length
+        || delta.len() + PADDING_BYTES < length + nested(RawDoc::new(&delta));
+    if is_shorter { LoggedUpdate::Delta(delta) } else { LoggedUpdate::Replacement }
+}
+
+/// The number of deltas inside a delta; MongoDB counts each a byte shorter than it is.
+fn nested(delta: RawDoc<'_>) -> usize {
+    let inner = delta.iter().filter(|(name, _)| name.starts_with('s'));
+    inner.filter_map(|(_, delta)| delta.as_doc()).map(|delta| 1 + nested(delta)).sum()
 }
 
 /// The delta of documents that differ in plain values of the same length alone, as sums and counts do;
@@ -54,6 +64,7 @@ fn values(old: RawDoc<'_>, new: RawDoc<'_>) -> Option<Vec<u8>> {
 
 fn documents(old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
     let mut delta = DocDelta::default();
+    let mut removed: SmallVec<[&str; 4]> = SmallVec::new();
     let mut afters = new.iter().peekable();
     for (name, before) in old {
         match afters.peek() {
@@ -63,8 +74,13 @@ fn documents(old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
             }
             // It comes later in the new document, so it goes to the end like what precedes it.
             _ if new.find(name).is_some() => {}
-            _ => delta.add(name, FieldChange::Removed),
+            _ => removed.push(name),
         }
+    }
+    // Change events list them in this order.
+    removed.sort_unstable();
+    for name in removed {
+        delta.add(name, FieldChange::Removed);
     }
     for (name, after) in afters {
         delta.add(name, FieldChange::Inserted(after));
@@ -127,10 +143,10 @@ mod tests {
             ("{_id: 1, a: 1, s: 'xyz', o: {b: 1}, l: [1], z: 1.5}", false),
         ] {
             let new = doc(new);
-            let told = values(old.as_doc(), new.as_doc());
-            assert_eq!(told.is_some(), plain, "{new:?}");
+            let found = values(old.as_doc(), new.as_doc());
+            assert_eq!(found.is_some(), plain, "{new:?}");
             let all = documents(old.as_doc(), new.as_doc());
-            assert!(told.is_none_or(|told| told == all), "{new:?}");
+            assert!(found.is_none_or(|found| found == all), "{new:?}");
         }
     }
 }

@@ -5,12 +5,14 @@
 //! `i` puts a field at the end, also when it stood elsewhere before.
 //!
 //! `along` finds the delta along the paths of modifiers, `between` compares two whole documents,
-//! `describe` turns a delta into the words of change events.
+//! `describe` turns a delta into the words of change events, `apply` changes a document by it.
 
 mod along;
+mod apply;
 mod between;
 mod describe;
 
+pub use apply::apply;
 pub use between::between;
 pub use describe::{Description, describe};
 
@@ -196,7 +198,7 @@ mod tests {
 
     /// What the log keeps of an update, and the update's description. The expectations are what
     /// MongoDB 6.0 writes.
-    fn told(old: &str, update: &str) -> (String, String) {
+    fn logged(old: &str, update: &str) -> (String, String) {
         let (old, update) = (doc(old), doc(&format!("{{u: {update}}}")));
         let context = ParseContext::new(0);
         let update = update.as_doc().get("u").unwrap_or(Val::Null);
@@ -255,9 +257,9 @@ mod tests {
             ("{$rename: {x: 'y', 's.p': 's.r'}}", "{d:{x:false},i:{y:1},ss:{d:{p:false},i:{r:1}}}"),
             ("{$push: {'d.1.z': 4}}", "{sd:{a:true,s1:{i:{z:[4]}}}}"),
         ] {
-            assert_eq!(told(old, update).0, delta, "{update}");
+            assert_eq!(logged(old, update).0, delta, "{update}");
         }
-        assert_eq!(told(old, "{x: 2}").0, "replacement");
+        assert_eq!(logged(old, "{x: 2}").0, "replacement");
     }
 
     #[test]
@@ -273,23 +275,23 @@ mod tests {
             ),
             ("[{$replaceWith: {_id: 1, zz: 1}}]", "replacement"),
         ] {
-            assert_eq!(told(old, update).0, delta, "{update}");
+            assert_eq!(logged(old, update).0, delta, "{update}");
         }
     }
 
     #[test]
     fn deltas_are_described_by_paths() {
         let old = "{_id: 1, a: {'0': 1}, arr: [1, 2, 3], d: [{n: 1}, {n: 2}]}";
-        let (_, words) = told(old, "{$set: {'a.0': 7, 'd.1.n': 3}, $unset: {arr: 1}}");
+        let (_, words) = logged(old, "{$set: {'a.0': 7, 'd.1.n': 3}, $unset: {arr: 1}}");
         assert_eq!(
             words,
             "{updatedFields:{'a.0':7,'d.1.n':3},removedFields:['arr'],truncatedArrays:[],\
              disambiguatedPaths:{'a.0':['a','0']}}"
         );
-        let (_, words) = told(old, "[{$set: {arr: [1, 2]}}]");
+        let (_, words) = logged(old, "[{$set: {arr: [1, 2]}}]");
         assert!(words.contains("truncatedArrays:[{field:'arr',newSize:2}]"), "{words}");
         // The whole array is shorter than the words for its new length.
-        let (_, words) = told(old, "[{$set: {arr: [1]}}]");
+        let (_, words) = logged(old, "[{$set: {arr: [1]}}]");
         assert!(words.contains("updatedFields:{arr:[1]}"), "{words}");
     }
 }

@@ -12,7 +12,8 @@ mod shelf;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -27,6 +28,8 @@ use crate::{Batch, Bytes, Seqno, Space};
 const PREFIX_BYTES: usize = 4;
 /// If others must be evicted for a page, one page in this many is accepted.
 const TAKEN_WHEN_FULL: u64 = 8;
+/// No pages are read for this time after one could not be read.
+const REST: Duration = Duration::from_secs(1);
 /// The largest share of the budget that one page may take.
 const SHARE_MAX: u64 = 16;
 
@@ -42,6 +45,9 @@ pub(super) struct Pages {
     page_bytes: usize,
     hits: AtomicU64,
     misses: AtomicU64,
+    /// Set while no pages are read because reading one has failed, and until when.
+    rests: AtomicBool,
+    rests_until: Mutex<Option<Instant>>,
     /// Counter for actions that are done once in so many times.
     turn: AtomicU64,
 }
@@ -92,6 +98,8 @@ impl Pages {
             page_bytes: page_bytes.max(1),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            rests: AtomicBool::new(false),
+            rests_until: Mutex::new(None),
             turn: AtomicU64::new(0),
         }
     }
@@ -141,7 +149,7 @@ impl Pages {
             return Looked::Unknown { read_page: false };
         };
         let Some(shelf) = shelves.get(&prefix) else {
-            return Looked::Unknown { read_page: self.budget > 0 };
+            return Looked::Unknown { read_page: self.budget > 0 && !self.is_resting() };
         };
         let look = |page: &Page| page.find(key).map(|at| page.shared_value(at));
         match shelf.look(key, seqno, look) {
@@ -169,8 +177,27 @@ impl Pages {
         self.used.load(Ordering::Relaxed) + self.page_bytes as u64 <= self.budget
     }
 
+    /// Called when entries beside one that was read cannot be read: for some time only what is asked
+    /// for is read. A disk may take long to say that it cannot read a block.
+    pub(super) fn rest(&self) {
+        *self.rests_until.lock() = Some(Instant::now() + REST);
+        self.rests.store(true, Ordering::Release);
+    }
+
+    fn is_resting(&self) -> bool {
+        if !self.rests.load(Ordering::Acquire) {
+            return false;
+        }
+        let rests = self.rests_until.lock().is_some_and(|time| Instant::now() < time);
+        self.rests.store(rests, Ordering::Release);
+        rests
+    }
+
     /// Whether a new page would be accepted now.
     pub(super) fn wants_page(&self) -> bool {
+        if self.is_resting() {
+            return false;
+        }
         let turn = || self.turn.fetch_add(1, Ordering::Relaxed);
         self.has_room() || (self.budget > 0 && turn().is_multiple_of(TAKEN_WHEN_FULL))
     }

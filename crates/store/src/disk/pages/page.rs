@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 
 use byteview::ByteView;
 
+use crate::bytes::joined;
 use crate::{Bytes, Direction};
 
 /// Approximate memory of a page besides its entries.
@@ -128,6 +129,9 @@ impl Page {
         builder: &mut Builder,
         set_at: &mut Vec<usize>,
     ) -> Option<Arc<Page>> {
+        if changes.iter().filter_map(|(_, set)| *set).any(|value| value.len() > bytes_max) {
+            return None;
+        }
         builder.clear();
         builder.keys.reserve(self.keys.len());
         builder.values.reserve(self.values.len());
@@ -191,6 +195,8 @@ impl Page {
 pub(crate) struct Builder {
     keys: Vec<u8>,
     values: Vec<u8>,
+    /// The values instead, if they are shared until the page is built. A builder has either.
+    shared: Vec<Bytes>,
     ends: Vec<Ends>,
 }
 
@@ -203,9 +209,17 @@ impl Builder {
         self.ends.push(Ends { key: self.keys.len() as u32, value: self.values.len() as u32 });
     }
 
+    /// Adds the next entry. Its value is copied when the page is built, and only then.
+    pub(crate) fn push_shared(&mut self, key: &[u8], value: Bytes) {
+        self.keys.extend_from_slice(key);
+        let before = self.ends.last().map_or(0, |ends| ends.value);
+        self.ends.push(Ends { key: self.keys.len() as u32, value: before + value.len() as u32 });
+        self.shared.push(value);
+    }
+
     /// Bytes of all entries so far.
     pub(crate) fn bytes(&self) -> usize {
-        self.keys.len() + self.values.len()
+        self.keys.len() + self.ends.last().map_or(0, |ends| ends.value as usize)
     }
 
     /// Entries so far.
@@ -224,11 +238,15 @@ impl Builder {
 
     /// Builds the page of all entries; `keys` has the bytes of their keys.
     fn finish_with(&mut self, keys: ByteView, from: Bytes, to: Bytes) -> Arc<Page> {
+        let values = match self.shared.is_empty() {
+            true => ByteView::new(&self.values),
+            false => joined(&self.shared),
+        };
         let page = Page {
             from,
             to,
             keys,
-            values: ByteView::new(&self.values),
+            values,
             ends: self.ends.as_slice().into(),
             place: AtomicUsize::new(usize::MAX),
         };
@@ -239,6 +257,7 @@ impl Builder {
     fn clear(&mut self) {
         self.keys.clear();
         self.values.clear();
+        self.shared.clear();
         self.ends.clear();
     }
 
@@ -253,10 +272,14 @@ impl Builder {
                 None => Ends::default(),
             };
             let end = self.ends.get(at).copied().unwrap_or(start);
-            turned.push(
-                self.keys.get(start.key as usize..end.key as usize).unwrap_or(&[]),
-                self.values.get(start.value as usize..end.value as usize).unwrap_or(&[]),
-            );
+            let key = self.keys.get(start.key as usize..end.key as usize).unwrap_or(&[]);
+            match self.shared.pop() {
+                Some(value) => turned.push_shared(key, value),
+                None => {
+                    let span = start.value as usize..end.value as usize;
+                    turned.push(key, self.values.get(span).unwrap_or(&[]));
+                }
+            }
         }
         *self = turned;
     }
@@ -270,13 +293,17 @@ mod tests {
     fn entries_are_found_and_shared_in_both_directions_of_building() {
         let mut builder = Builder::default();
         let entries: Vec<_> = (0..50_u8).map(|n| (vec![n * 2; 30], vec![n; 100])).collect();
-        for direction in [Direction::Forward, Direction::Reverse] {
+        let both = [Direction::Forward, Direction::Reverse].map(|way| [(way, false), (way, true)]);
+        for (direction, is_shared) in both.into_iter().flatten() {
             let mut order = entries.clone();
             if direction == Direction::Reverse {
                 order.reverse();
             }
             for (key, value) in &order {
-                builder.push(key, value);
+                match is_shared {
+                    true => builder.push_shared(key, value.as_slice().into()),
+                    false => builder.push(key, value),
+                }
             }
             assert_eq!((builder.len(), builder.bytes()), (50, 50 * 130));
             let page = builder.finish(Bytes::default(), vec![200].into(), direction);

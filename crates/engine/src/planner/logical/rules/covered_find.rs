@@ -12,11 +12,12 @@ pub(super) static RULE: Rule = Rule {
 };
 
 fn apply(draft: &mut Draft<'_, '_>) -> bool {
-    let projection = match draft.needs {
-        Needs::Projection(projection) => *projection,
-        _ => return false,
-    };
     let plan = &mut draft.decision.plan;
-    cover::apply(plan, draft.question.filter, draft.question.sort, projection);
+    let (filter, sort) = (draft.question.filter, draft.question.sort);
+    match draft.needs {
+        Needs::Projection(projection) => cover::apply(plan, filter, sort, *projection),
+        Needs::Keys => cover::apply_keys(plan, filter, sort),
+        _ => return false,
+    }
     plan.is_covered()
 }

@@ -30,12 +30,28 @@ fn apply(question: &Question<'_>, needs: &Needs<'_>) -> Option<Decision> {
     })
 }
 
-/// The column of the field, if the index contains all its values.
+/// The column of the field, if the index contains all its values. If columns before it have several
+/// values, one entry is read for each combination.
 fn column(candidate: &Candidate, path: &str) -> Option<usize> {
+    let index = &candidate.index;
+    let at = place(candidate, path)?;
+    // A document with several values has an entry of each, also of those outside the bounds on them.
+    // Bounds on a field that is no array hold for all entries of its documents.
+    let bounds_values = (0..candidate.bounded).any(|bound| index.is_multikey_at(bound));
+    let usable = at <= candidate.equalities || candidate.bounded > 0;
+    (usable && !bounds_values).then_some(at)
+}
+
+/// The column of a field whose values are read once each: all columns before it have one value.
+pub(super) fn reads_once(candidate: &Candidate, path: &str) -> Option<usize> {
+    place(candidate, path).filter(|at| *at <= candidate.equalities)
+}
+
+/// The column of a field whose values can be read from the entries of a candidate.
+fn place(candidate: &Candidate, path: &str) -> Option<usize> {
     let index = &candidate.index;
     let usable = matches!(index.kind, IndexKind::Ordered)
         && !index.is_clustered()
-        && !index.is_multikey()
         && index.collation.is_none()
         && index.partial.is_none()
         && candidate.check.is_none()
@@ -44,5 +60,5 @@ fn column(candidate: &Candidate, path: &str) -> Option<usize> {
     let parts = index.fields.get(at)?.path.parts();
     // A number may be a position in an array.
     let usable = usable && parts.iter().all(|part| part.index.is_none());
-    (usable && at <= candidate.equalities).then_some(at)
+    usable.then_some(at)
 }

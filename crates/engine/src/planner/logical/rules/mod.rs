@@ -4,8 +4,10 @@ mod answers_from_patterns;
 mod count_entries;
 mod count_from_counters;
 mod count_only;
+mod covered_count;
 mod covered_find;
 mod covered_group;
+mod distinct_group;
 mod distinct_scan;
 mod drop_overridden_sort;
 mod find_in_front;
@@ -15,6 +17,7 @@ mod match_forward;
 mod match_into_lookup;
 mod merge_matches;
 mod ordered_group;
+mod set_in_place;
 mod sort_with_limit;
 mod unwind_into_lookup;
 
@@ -23,6 +26,7 @@ use super::Rule;
 /// All rules. Of rules that run at the same time, the first one that applies is used.
 pub static RULES: &[&Rule] = &[
     &drop_overridden_sort::RULE,
+    &set_in_place::RULE,
     &limit_before_projection::RULE,
     &match_into_lookup::RULE,
     &merge_matches::RULE,
@@ -35,8 +39,10 @@ pub static RULES: &[&Rule] = &[
     &fuse_group::RULE,
     &sort_with_limit::RULE,
     &distinct_scan::RULE,
+    &distinct_group::RULE,
     &covered_find::RULE,
     &count_entries::RULE,
+    &covered_count::RULE,
     &covered_group::RULE,
     &ordered_group::RULE,
 ];

@@ -9,7 +9,7 @@ const PARTS_MAX: usize = 200;
 ///
 /// # Errors
 /// 40352, 40353, 15998, 16410 or `Overflow`, as MongoDB gives them.
-pub(crate) fn check(path: &str) -> Result<()> {
+pub fn check(path: &str) -> Result<()> {
     if path.is_empty() {
         return Err(Error::new(Code(40352), "FieldPath cannot be constructed with empty string"));
     }
@@ -23,15 +23,20 @@ pub(crate) fn check(path: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether this is a name with a dollar that a path may have: the parts of a DBRef.
+pub(crate) fn is_reference_part(name: &str) -> bool {
+    matches!(name, "$id" | "$ref" | "$db")
+}
+
 /// Checks one part of a path.
 ///
 /// # Errors
-/// 15998 if it is empty, 16410 if it begins with a dollar.
+/// 15998 if it is empty, 16410 if it begins with a dollar and is no part of a DBRef.
 pub(crate) fn check_part(part: &str) -> Result<()> {
     if part.is_empty() {
         return Err(Error::new(Code(15998), "FieldPath field names may not be empty strings."));
     }
-    if part.starts_with('$') {
+    if part.starts_with('$') && !is_reference_part(part) {
         return Err(Error::new(
             Code(16410),
             "FieldPath field names may not start with '$'. Consider using $getField or $setField.",

@@ -1,0 +1,89 @@
+//! The lock of `fsync` with `lock: true`: while it is held nothing is committed and the files of the
+//! store do not change, so that they can be copied. Reads go on.
+
+use super::Data;
+use crate::store_failed;
+use parking_lot::{Condvar, Mutex};
+use query::interrupt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use value::{Code, Error, Result};
+
+/// How often a commit that waits for the lock checks whether to stop.
+const WAIT_STEP: Duration = Duration::from_millis(20);
+
+/// The lock, and how often it was taken.
+#[derive(Default)]
+pub(crate) struct FsyncLock {
+    count: Mutex<u64>,
+    released: Condvar,
+    /// Whether the count is above 0.
+    is_held: AtomicBool,
+}
+
+impl FsyncLock {
+    /// Whether commits wait.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Acquire)
+    }
+}
+
+impl Data {
+    /// Takes the lock once more, and returns how often it is taken. The first time, this waits for
+    /// the commits in progress and writes all memory to the files.
+    ///
+    /// # Errors
+    /// When the files cannot be written; the lock is not taken then.
+    pub(crate) fn take_fsync_lock(&self) -> Result<u64> {
+        let mut count = self.fsync_lock.count.lock();
+        if *count == 0 {
+            self.fsync_lock.is_held.store(true, Ordering::Release);
+            // Whoever takes the commit lock after this looks at the flag.
+            drop(self.commit.lock());
+            if let Err(error) = self.store.freeze() {
+                self.fsync_lock.is_held.store(false, Ordering::Release);
+                self.fsync_lock.released.notify_all();
+                return Err(store_failed(error));
+            }
+        }
+        *count += 1;
+        Ok(*count)
+    }
+
+    /// Gives the lock back once, and returns how often it is still taken.
+    ///
+    /// # Errors
+    /// IllegalOperation when it is not taken.
+    pub(crate) fn give_fsync_lock_back(&self) -> Result<u64> {
+        let mut count = self.fsync_lock.count.lock();
+        if *count == 0 {
+            return Err(Error::new(Code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked"));
+        }
+        *count -= 1;
+        if *count == 0 {
+            self.store.thaw();
+            self.fsync_lock.is_held.store(false, Ordering::Release);
+            self.fsync_lock.released.notify_all();
+        }
+        Ok(*count)
+    }
+
+    /// Waits until the files may change.
+    ///
+    /// # Errors
+    /// Interrupted, MaxTimeMSExpired, ShutdownInProgress.
+    pub(super) fn wait_for_fsync_lock(&self) -> Result<()> {
+        let _waiting = interrupt::waiting();
+        loop {
+            // The command that takes the lock holds the count while it writes the files.
+            if let Some(mut count) = self.fsync_lock.count.try_lock_for(WAIT_STEP) {
+                if *count == 0 {
+                    return Ok(());
+                }
+                self.fsync_lock.released.wait_for(&mut count, WAIT_STEP);
+            }
+            interrupt::look()?;
+            self.check_open()?;
+        }
+    }
+}
