@@ -161,7 +161,8 @@ fn the_log_is_released_and_reopening_is_quick() {
     store.checkpoint().unwrap();
     let stats = store.stats();
     assert!(stats.log_segments <= 1, "{stats:?}");
-    assert!(stats.log_bytes <= 5 * (64 << 10), "{stats:?}");
+    // The active segment, the one that is ready behind it, and spares for one memtable.
+    assert!(stats.log_bytes <= (2 + 4) * (64 << 10), "{stats:?}");
     assert_eq!(stats.space(Space::Documents).memtable_bytes, 0);
     store.close().unwrap();
     drop(store);
