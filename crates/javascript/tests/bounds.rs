@@ -6,18 +6,18 @@ use std::cell::Cell;
 use value::Error;
 
 thread_local! {
-    static LOOKS: Cell<u32> = const { Cell::new(u32::MAX) };
+    static CHECKS: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
-/// Says to stop after some looks.
+/// Says to stop after some checks.
 fn stops() -> bool {
-    let left = LOOKS.get();
-    LOOKS.set(left.saturating_sub(1));
+    let left = CHECKS.get();
+    CHECKS.set(left.saturating_sub(1));
     left == 0
 }
 
-fn fails_within(source: &str, looks: u32) -> Error {
-    LOOKS.set(looks);
+fn fails_within(source: &str, checks: u32) -> Error {
+    CHECKS.set(checks);
     let program = Program::new(vec![source.to_owned()], None, stops);
     program.call(0, This::Nothing, &[]).unwrap_err()
 }

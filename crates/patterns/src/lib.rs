@@ -20,13 +20,13 @@
 //! database.
 
 pub mod answers;
-pub mod blame;
 pub mod clearing;
 pub mod declaration;
 pub mod delta;
 pub mod descent;
 pub mod documents;
 pub mod edit;
+pub mod error_context;
 pub mod fold;
 pub mod graph;
 pub mod kind;

@@ -2,10 +2,10 @@
 //! for other documents, and `settle` applies them, pattern after pattern in the order of the
 //! graph. Settling writes documents, whose changes are in turn noted for later patterns.
 
-use crate::blame;
 use crate::clearing;
 use crate::delta::{Delta, Deltas};
 use crate::documents::Documents;
+use crate::error_context;
 use crate::paths::meet;
 use crate::pattern::{Pattern, Phase};
 use crate::stats::Stats;
@@ -223,7 +223,7 @@ fn is_ignored(
 
 /// Adds the pattern and the document to an error that the pattern caused.
 fn on_pattern(pattern: &Pattern, doc: Option<RawDoc<'_>>, error: Error) -> Error {
-    blame::on_pattern((&pattern.name, &pattern.collection), doc, error)
+    error_context::on_pattern((&pattern.name, &pattern.collection), doc, error)
 }
 
 fn foreign_document(pattern: &Pattern) -> Error {

@@ -3,7 +3,7 @@
 //! This crate does not depend on the engine's operations or clock, and its functions take no
 //! handle: the conditions under which an operation stops are set for the thread that runs it
 //! (`watch`). Loops count their steps (`check` for one step, `charge` for many), which costs about
-//! a nanosecond; every `STEPS_BETWEEN_LOOKS` steps they read the flags and the clock. Without a
+//! a nanosecond; every `STEPS_BETWEEN_CHECKS` steps they read the flags and the clock. Without a
 //! watch loops are not interrupted.
 //!
 //! Every call of an operator counts one step and the size of its operands, so that an operator whose
@@ -18,7 +18,7 @@ use std::time::Instant;
 use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
 /// Steps between two checks of the flags. One step is about 10 to 50 ns of work.
-const STEPS_BETWEEN_LOOKS: u32 = 4096;
+const STEPS_BETWEEN_CHECKS: u32 = 4096;
 
 /// Bytes that are copied or compared in about the time of one step.
 const STEP_BYTES: usize = 16;
@@ -52,7 +52,7 @@ pub struct Watch {
 impl Watch {
     /// # Errors
     /// CursorKilled, Interrupted or MaxTimeMSExpired.
-    pub fn look(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if self.cursor_killed.as_ref().is_some_and(|sign| sign.load(Ordering::Relaxed)) {
             return Err(Error::new(Code::CURSOR_KILLED, "operation was interrupted"));
         }
@@ -67,18 +67,18 @@ impl Watch {
 }
 
 thread_local! {
-    static LEFT: Cell<u32> = const { Cell::new(STEPS_BETWEEN_LOOKS) };
+    static LEFT: Cell<u32> = const { Cell::new(STEPS_BETWEEN_CHECKS) };
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
     /// Whether a check found that the operation must stop.
     static STOPPED: Cell<bool> = const { Cell::new(false) };
-    /// What is called at each look of this thread, for tests.
+    /// What is called at each check of this thread, for tests.
     static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
 }
 
 type Observer = Box<dyn FnMut() -> bool>;
 
-/// Calls a function at each look of this thread until the result is dropped, for tests that measure
-/// what happens between looks. A look at which it returns true finds the operation killed.
+/// Calls a function at each check of this thread until the result is dropped, for tests that measure
+/// what happens between checks. A check at which it returns true finds the operation killed.
 #[must_use = "the observer ends with it"]
 pub fn observe(observer: impl FnMut() -> bool + 'static) -> Observing {
     OBSERVER.set(Some(Box::new(observer)));
@@ -94,7 +94,7 @@ impl Drop for Observing {
     }
 }
 
-/// Tells the observer of this thread, if there is one, that the thread looks whether to stop.
+/// Tells the observer of this thread, if there is one, that the thread checks whether to stop.
 ///
 /// # Errors
 /// Interrupted, if the observer says so.
@@ -107,7 +107,7 @@ pub fn observed() -> Result<()> {
 /// Sets the watch of the thread until the result is dropped.
 #[must_use = "the watch ends with it"]
 pub fn watch(watch: Watch) -> Watching {
-    LEFT.set(STEPS_BETWEEN_LOOKS);
+    LEFT.set(STEPS_BETWEEN_CHECKS);
     let stopped = STOPPED.replace(false);
     Watching { before: WATCH.replace(Some(watch)), stopped }
 }
@@ -178,7 +178,7 @@ pub fn charge(steps: usize) -> Result<()> {
         LEFT.set((left - steps) as u32);
         return Ok(());
     }
-    look()
+    check_now()
 }
 
 /// Counts the steps for processing a number of bytes.
@@ -225,7 +225,7 @@ pub(crate) fn charge_raw(value: RawVal<'_>) -> Result<()> {
 /// Whether to leave a loop that cannot fail. Its caller asks `confirm` afterwards.
 #[inline]
 #[must_use]
-pub fn leaves(steps: usize) -> bool {
+pub fn should_stop(steps: usize) -> bool {
     charge(steps).is_err()
 }
 
@@ -235,10 +235,10 @@ pub fn leaves(steps: usize) -> bool {
 /// If the operation must stop.
 #[cold]
 #[inline(never)]
-pub fn look() -> Result<()> {
-    LEFT.set(STEPS_BETWEEN_LOOKS);
+pub fn check_now() -> Result<()> {
+    LEFT.set(STEPS_BETWEEN_CHECKS);
     let found = WATCH.with_borrow(|watch| match watch {
-        Some(watch) => observed().and_then(|()| watch.look()),
+        Some(watch) => observed().and_then(|()| watch.check()),
         None => Ok(()),
     });
     if found.is_err() {
@@ -251,7 +251,7 @@ pub fn look() -> Result<()> {
 /// then may be wrong if an error was not passed on.
 ///
 /// # Errors
-/// As that look.
+/// As that check.
 #[inline]
 pub fn confirm() -> Result<()> {
     if STOPPED.get() { stopped() } else { Ok(()) }
@@ -259,7 +259,7 @@ pub fn confirm() -> Result<()> {
 
 #[cold]
 fn stopped() -> Result<()> {
-    look()?;
+    check_now()?;
     Err(Error::new(Code::INTERRUPTED, "operation was interrupted"))
 }
 
@@ -314,18 +314,18 @@ mod tests {
         assert!((0..100_000).all(|_| check().is_ok()), "nobody watches");
         let watching = watch(after(1));
         let steps = (0..).take_while(|_| check().is_ok()).count();
-        assert!(steps <= 2 * STEPS_BETWEEN_LOOKS as usize, "{steps}");
+        assert!(steps <= 2 * STEPS_BETWEEN_CHECKS as usize, "{steps}");
         assert_eq!(confirm().unwrap_err().code(), Code::INTERRUPTED);
         drop(watching);
-        assert!(confirm().is_ok() && look().is_ok());
+        assert!(confirm().is_ok() && check_now().is_ok());
     }
 
     #[test]
     fn the_time_is_looked_at() {
         let _watching = watch(after(usize::MAX));
-        assert!(look().is_ok());
+        assert!(check_now().is_ok());
         change(|watch| watch.deadline = Instant::now().checked_sub(Duration::from_secs(1)));
-        assert_eq!(look().unwrap_err().code(), Code::MAX_TIME_MS_EXPIRED);
+        assert_eq!(check_now().unwrap_err().code(), Code::MAX_TIME_MS_EXPIRED);
     }
 
     #[test]

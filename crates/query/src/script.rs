@@ -17,7 +17,7 @@ impl Script {
     /// Functions by their source. They are compiled when the first one is called.
     pub(crate) fn new(functions: Vec<String>, ctx: &ParseContext<'_>) -> Script {
         let scope = ctx.variables.get(SCOPE).and_then(Val::as_doc);
-        Script(Program::new(functions, scope, || interrupt::look().is_err()))
+        Script(Program::new(functions, scope, || interrupt::check_now().is_err()))
     }
 
     /// Compiles them now.

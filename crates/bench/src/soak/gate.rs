@@ -16,14 +16,14 @@ const SOCKET_EXCEPTION: value::Code = value::Code(9001);
 
 /// See the module.
 pub(super) struct Gate {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     changed: Condvar,
     /// The current life of the server while it is up, else 0. Read without the lock.
     life: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct GateState {
     is_up: bool,
     has_ended: bool,
     lives: u64,
@@ -38,7 +38,7 @@ impl Gate {
         Gate { state: Mutex::default(), changed: Condvar::new(), life: AtomicU64::new(0) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,7 +7,7 @@
 //! Layer: queries.
 
 mod event;
-mod follow;
+mod log_reader;
 pub(crate) mod oplog;
 pub(crate) mod retention;
 mod seen;

@@ -1,7 +1,7 @@
 //! `local.oplog.rs`: the log as a capped collection of entries in MongoDB's form, which are built
 //! when they are read.
 
-use super::follow::Follower;
+use super::log_reader::LogReader;
 use crate::changes::log::{key, time_of};
 use crate::changes::record::{Change, ChangeOffsets, Kind, Reader};
 use crate::exec::{Doc, Examined, Stream};
@@ -30,7 +30,7 @@ pub(super) fn write_lsid(out: &mut Writer<'_>, session: &[u8; 16]) {
 /// Entries of the oplog in log order, up to its current end.
 pub(crate) struct Forward {
     data: Weak<Data>,
-    follower: Follower,
+    reader: LogReader,
     from: u64,
     examined: u64,
 }
@@ -41,18 +41,17 @@ impl Forward {
     /// # Errors
     /// When the store fails.
     pub(crate) fn open(data: &Data, shared: Weak<Data>, from: u64) -> Result<Forward> {
-        let follower = match from {
-            0 => Follower::from_the_beginning(),
-            from => {
-                Follower::starting_at(data, from).unwrap_or_else(|_| Follower::from_the_beginning())
-            }
+        let reader = match from {
+            0 => LogReader::from_the_beginning(),
+            from => LogReader::starting_at(data, from)
+                .unwrap_or_else(|_| LogReader::from_the_beginning()),
         };
-        Ok(Forward { data: shared, follower, from, examined: 0 })
+        Ok(Forward { data: shared, reader, from, examined: 0 })
     }
 
     fn entry(&mut self, first: &ChangeOffsets) -> Result<Option<Vec<u8>>> {
         let mut made = Vec::new();
-        let Some(change) = self.follower.change(first) else { return Ok(None) };
+        let Some(change) = self.reader.change(first) else { return Ok(None) };
         if change.time < self.from {
             return Ok(None);
         }
@@ -64,8 +63,8 @@ impl Forward {
         let mut parts = Vec::new();
         write_part(&mut parts, &change);
         // The remaining changes of the transaction have the same time.
-        while let Some(step) = self.follower.next_of_record() {
-            if let Some(change) = self.follower.change(&step) {
+        while let Some(step) = self.reader.next_of_record() {
+            if let Some(change) = self.reader.change(&step) {
                 write_part(&mut parts, &change);
             }
         }
@@ -76,7 +75,7 @@ impl Forward {
 impl Stream for Forward {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         let Some(data) = self.data.upgrade() else { return Ok(None) };
-        while let Some(step) = self.follower.next(&data)? {
+        while let Some(step) = self.reader.next(&data)? {
             op.check()?;
             self.examined += 1;
             if let Some(entry) = self.entry(&step)? {

@@ -5,7 +5,7 @@
 //! the position up to which the client has seen everything.
 
 use super::event::StreamOptions;
-use super::follow::Follower;
+use super::log_reader::LogReader;
 use super::split::split;
 use super::token::Token;
 use crate::exec::{Doc, Examined, Stream};
@@ -63,7 +63,7 @@ struct StreamPosition {
 /// Makes events of changes.
 pub(crate) struct Feed {
     data: Weak<Data>,
-    follower: Follower,
+    reader: LogReader,
     wanted: StreamOptions,
     /// Events up to this position are skipped.
     after: Token,
@@ -92,12 +92,11 @@ impl Feed {
         };
         // A client that has a time got it from here, or from the server before a crash.
         data.clock.advance_to(after.time);
-        let follower = Follower::starting_at(data, after.time)?;
-        let state =
-            StreamPosition { token: after, parts_seen: 0, seen: follower.seen, ended: false };
+        let reader = LogReader::starting_at(data, after.time)?;
+        let state = StreamPosition { token: after, parts_seen: 0, seen: reader.seen, ended: false };
         let state = Arc::new(Mutex::new(state));
         let unmet = matches!(start, Start::After(_)) && after.event && !after.invalidate;
-        Ok(Feed { data: shared, follower, wanted, after, unmet, ending: None, state })
+        Ok(Feed { data: shared, reader, wanted, after, unmet, ending: None, state })
     }
 
     fn feed(&mut self, token: Token, bytes: Vec<u8>, parts_seen: u32) -> Doc {
@@ -118,9 +117,9 @@ impl Stream for Feed {
         if self.state.lock().ended {
             return Ok(None);
         }
-        while let Some(step) = self.follower.next(&data)? {
+        while let Some(step) = self.reader.next(&data)? {
             op.check()?;
-            let Some(change) = self.follower.change(&step) else { continue };
+            let Some(change) = self.reader.change(&step) else { continue };
             let token = Token::of(change.time, change.place);
             // The client may have received only the first parts of a split event.
             let split = self.after.part > 0 && token == Token { part: 0, ..self.after };
@@ -146,7 +145,7 @@ impl Stream for Feed {
                 return Ok(Some(self.feed(token, bytes, 0)));
             }
         }
-        self.state.lock().seen = self.follower.seen;
+        self.state.lock().seen = self.reader.seen;
         Ok(None)
     }
 }
@@ -188,7 +187,7 @@ impl Changes {
     pub(crate) fn of_events(
         feed: Feed,
         split: bool,
-        follow: impl FnOnce(Box<dyn Stream>) -> Box<dyn Stream>,
+        open: impl FnOnce(Box<dyn Stream>) -> Box<dyn Stream>,
     ) -> Changes {
         let (state, start) = (feed.state.clone(), feed.after);
         let events = Events {
@@ -199,7 +198,7 @@ impl Changes {
             previous: start,
             caught_up: false,
         };
-        Changes { stream: follow(Box::new(feed)), events: Some(events), await_data: true }
+        Changes { stream: open(Box::new(feed)), events: Some(events), await_data: true }
     }
 
     /// A cursor that tails the oplog.

@@ -13,7 +13,7 @@ use crate::exec::ready::Ready;
 use crate::exec::{Examined, Stream};
 use crate::metrics;
 use crate::namespace::is_made_up;
-use crate::planner::logical::{self, Answer, Asked, PatternAnswers};
+use crate::planner::logical::{self, Answer, PatternAnswers, PatternQuery};
 use crate::stages::PipelinePrivileges;
 use crate::stages::pipeline;
 pub(super) use crate::stages::pipeline::{Resolved, resolve};
@@ -108,10 +108,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         if let Some((last, before)) = parsed.split_last()
             && matches!(last.role(), Role::Output(_))
         {
-            let stream = pipeline::follow(before, docs);
+            let stream = pipeline::open_stages(before, docs);
             return write_output(context, &**last, stream, &namespace, out);
         }
-        let stream = pipeline::follow(&parsed, docs);
+        let stream = pipeline::open_stages(&parsed, docs);
         let cursor = new_cursor(context, Source::Stream(stream), namespace, None, false);
         return first_batch(context, cursor, batch_size, false, out);
     }
@@ -169,7 +169,7 @@ pub(super) fn rewritten(
     context: &mut StageContext<'_>,
 ) -> Result<Resolved> {
     let Some(collection) = &resolved.collection else { return Ok(resolved) };
-    let asked = Asked::Pipeline { collection, pipeline: resolved.pipeline.as_doc() };
+    let asked = PatternQuery::Pipeline { collection, pipeline: resolved.pipeline.as_doc() };
     let source = rewriting.map(|rewriting| rewriting as &mut dyn PatternAnswers);
     match logical::answer(source, &asked)? {
         Some((Answer::Pipeline(other), rule)) => {

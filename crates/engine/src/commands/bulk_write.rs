@@ -78,7 +78,7 @@ struct Totals {
 }
 
 /// Options of the command.
-struct Manner {
+struct BulkOptions {
     ordered: bool,
     bypass: bool,
     keeps_empty_timestamps: bool,
@@ -96,7 +96,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     let constants = Constants::of_writes(context)?;
     let entries = read(context, retryable.is_some())?;
-    let manner = Manner {
+    let options = BulkOptions {
         ordered: args.bool_or_true("ordered")?,
         bypass: args.bool("bypassDocumentValidation")?,
         keeps_empty_timestamps: args.bool(KEEP_TIMESTAMPS)?,
@@ -105,7 +105,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     let mut totals = Totals::default();
     let admin = context.db;
-    let results = execute(context, &entries, &manner, retryable.as_mut(), &constants, &mut totals);
+    let results = execute(context, &entries, &options, retryable.as_mut(), &constants, &mut totals);
     context.db = admin;
     let results = results?;
     let metrics = &context.engine.observed.metrics;
@@ -273,7 +273,7 @@ fn statement_ids(body: RawDoc<'_>, count: usize) -> Result<Vec<i32>> {
 fn execute<'a>(
     context: &mut Context<'a>,
     entries: &[Entry<'a>],
-    manner: &Manner,
+    options: &BulkOptions,
     mut retryable: Option<&mut Retryable>,
     constants: &Constants,
     totals: &mut Totals,
@@ -283,22 +283,22 @@ fn execute<'a>(
     while let Some(entry) = entries.get(at) {
         context.op.check_now()?;
         context.db = entry.db;
-        let id = manner.statement_ids.get(at).copied().unwrap_or(0);
+        let id = options.statement_ids.get(at).copied().unwrap_or(0);
         let retryable = retryable.as_deref_mut();
         let metrics = &context.engine.observed.metrics;
         let (outcome, update) = match &entry.operation {
             Operation::Insert(_) => {
-                let end = run_of_inserts(entries, manner, at);
+                let end = run_of_inserts(entries, options, at);
                 let failed = insert_many(
                     context,
                     entries,
-                    manner,
+                    options,
                     retryable,
                     at..end,
                     totals,
                     &mut results,
                 )?;
-                if failed && (manner.ordered || context.op.has_failed()) {
+                if failed && (options.ordered || context.op.has_failed()) {
                     return Ok(results);
                 }
                 at = end;
@@ -311,7 +311,7 @@ fn execute<'a>(
                     entry.collection,
                     statement.as_doc(),
                     constants,
-                    manner.bypass,
+                    options.bypass,
                     retryable.map(|retryable| (retryable, id)),
                 );
                 let outcome = outcome.map(|outcome| {
@@ -344,8 +344,8 @@ fn execute<'a>(
             return Err(error.clone());
         }
         totals.errors += u64::from(failed);
-        push_result(&mut results, manner, at, &outcome, update);
-        if failed && (manner.ordered || context.op.has_failed()) {
+        push_result(&mut results, options, at, &outcome, update);
+        if failed && (options.ordered || context.op.has_failed()) {
             break;
         }
         at += 1;
@@ -354,13 +354,13 @@ fn execute<'a>(
 }
 
 /// Returns the end of the run of inserts into one collection with consecutive numbers.
-fn run_of_inserts(entries: &[Entry<'_>], manner: &Manner, from: usize) -> usize {
+fn run_of_inserts(entries: &[Entry<'_>], options: &BulkOptions, from: usize) -> usize {
     let mut end = from + 1;
     while let (Some(first), Some(next)) = (entries.get(from), entries.get(end)) {
         let same = (first.db, first.collection) == (next.db, next.collection)
             && matches!(next.operation, Operation::Insert(_))
             && end - from < insert::COMMIT_DOCUMENTS;
-        let ids = (manner.statement_ids.get(end - 1), manner.statement_ids.get(end));
+        let ids = (options.statement_ids.get(end - 1), options.statement_ids.get(end));
         let in_a_row = matches!(ids, (Some(a), Some(b)) if a.checked_add(1) == Some(*b));
         if !same || !in_a_row {
             break;
@@ -374,7 +374,7 @@ fn run_of_inserts(entries: &[Entry<'_>], manner: &Manner, from: usize) -> usize 
 fn insert_many(
     context: &Context<'_>,
     entries: &[Entry<'_>],
-    manner: &Manner,
+    options: &BulkOptions,
     retryable: Option<&mut Retryable>,
     range: std::ops::Range<usize>,
     totals: &mut Totals,
@@ -391,16 +391,16 @@ fn insert_many(
             _ => None,
         })
         .collect();
-    let first_statement = manner.statement_ids.get(from).copied().unwrap_or(0);
+    let first_statement = options.statement_ids.get(from).copied().unwrap_or(0);
     let mut job = Insert::new(
         context.db,
         first.collection,
-        manner.ordered,
-        manner.bypass,
+        options.ordered,
+        options.bypass,
         retryable,
         first_statement,
     );
-    job.keeps_empty_timestamps = manner.keeps_empty_timestamps;
+    job.keeps_empty_timestamps = options.keeps_empty_timestamps;
     // Errors of the whole collection (a view, a bad name) fail every operation on it.
     let done = writable(&context.catalog(), context.db, first.collection)
         .and_then(|_| job.commit(context, 0, &documents));
@@ -408,10 +408,10 @@ fn insert_many(
         if fails_command(context.op, &error) {
             return Err(error);
         }
-        let count = if manner.ordered { 1 } else { documents.len() };
+        let count = if options.ordered { 1 } else { documents.len() };
         totals.errors += count as u64;
         for at in 0..count {
-            push_result(results, manner, from + at, &Err(error.clone()), false);
+            push_result(results, options, from + at, &Err(error.clone()), false);
         }
         return Ok(true);
     }
@@ -421,13 +421,13 @@ fn insert_many(
     let mut errors = job.errors.iter().peekable();
     for at in 0..documents.len() {
         if let Some((_, error)) = errors.next_if(|(place, _)| *place == at) {
-            push_result(results, manner, from + at, &Err(error.clone()), false);
-            if manner.ordered {
+            push_result(results, options, from + at, &Err(error.clone()), false);
+            if options.ordered {
                 break;
             }
         } else {
             let done = Ok(Done { n: 1, ..Done::default() });
-            push_result(results, manner, from + at, &done, false);
+            push_result(results, options, from + at, &done, false);
         }
     }
     Ok(!job.errors.is_empty())
@@ -435,13 +435,13 @@ fn insert_many(
 
 fn push_result(
     results: &mut Vec<DocBuf>,
-    manner: &Manner,
+    options: &BulkOptions,
     at: usize,
     outcome: &Result<Done>,
     update: bool,
 ) {
     let result = match outcome {
-        Ok(_) if manner.errors_only => return,
+        Ok(_) if options.errors_only => return,
         Ok(done) => DocBuf::build(|out| {
             out.f64("ok", 1.0).count("idx", at as u64).count("n", done.n);
             if let Some(modified) = done.modified {

@@ -28,7 +28,7 @@ pub(super) fn run(
     let parsed = stages::parse(rest.as_doc(), &stage_context)?;
     let feed =
         Feed::open(&context.engine.data, Arc::downgrade(&context.engine.data), wanted, &start)?;
-    let changes = Changes::of_events(feed, split, |feed| pipelines::follow(&parsed, feed));
+    let changes = Changes::of_events(feed, split, |feed| pipelines::open_stages(&parsed, feed));
     let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
     let source = Source::Changes(Box::new(changes));
     let cursor = new_cursor(context, source, namespace, None, false);

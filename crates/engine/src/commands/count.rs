@@ -199,7 +199,7 @@ pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Resul
                     value
                 });
             }
-            if interrupt::leaves(STEPS_OF_VALUE) {
+            if interrupt::should_stop(STEPS_OF_VALUE) {
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())

@@ -10,7 +10,7 @@ use crate::index::options::is_own_engine;
 use crate::namespace;
 use crate::records::create_collection::create_within;
 use crate::stages::PipelinePrivileges;
-use crate::upkeep::declare::Occasion;
+use crate::upkeep::declare::Reason;
 use ::access::Action;
 use ::access::Actions;
 use query::Javascript;
@@ -122,7 +122,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         Ok(())
     })?;
     if let Some(declarations) = declarations {
-        super::patterns::declare_all(context, name, &declarations, Occasion::Copy, true)?;
+        super::patterns::declare_all(context, name, &declarations, Reason::Copy, true)?;
     }
     concern.write_error(out);
     Ok(())

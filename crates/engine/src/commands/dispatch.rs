@@ -373,7 +373,7 @@ fn enter_transaction(
             transactions.begin(&engine.data, op, session, number)
         }
         Some(Statement { number, start: false }) => {
-            transactions.go_on(&engine.data, op, session, number)
+            transactions.continue_transaction(&engine.data, op, session, number)
         }
         None if transactions.open() == 0 => Ok(()),
         None => match session::number_of(context.args.doc, Some(session))? {

@@ -8,7 +8,7 @@ use crate::access::Authorization;
 use crate::args::Args;
 use crate::exec::scan::Scan;
 use crate::exec::{Examined, Stream};
-use crate::planner::explain::{Above, Ran, note_arrays, rejected, write_tree};
+use crate::planner::explain::{Above, ExecutionStats, note_arrays, rejected, write_tree};
 use crate::planner::explain_query::{ExplainedPlan, write_planner, write_stats};
 use crate::planner::logical::Fired;
 use crate::planner::run::SortTotals;
@@ -268,7 +268,7 @@ fn explain_query<'a>(
         write_planner(out, &namespace, collection.as_deref(), &filter, &explained);
     });
     if verbosity != "queryPlanner" {
-        let mut ran = Ran {
+        let mut stats = ExecutionStats {
             returned: 0,
             examined: Examined::default(),
             millis: 0,
@@ -277,15 +277,19 @@ fn explain_query<'a>(
         let (mut others, mut failure) = (Vec::new(), None);
         if let Some((_, collection, snapshot)) = &opened {
             let again = find.open(&constants, collection, snapshot, context.op)?;
-            ran = if let Some(column) = column {
+            stats = if let Some(column) = column {
                 run_to_end(context, &mut *distinct_scan(plan, column, snapshot)?, &mut failure)?
             } else if let (Some((number, _)), Some(_)) = (counted, counted_by) {
                 let skipped = number.saturating_sub(find.skip);
                 let returned = find.limit.map_or(skipped, |limit| skipped.min(limit));
-                Ran { returned, examined: Examined { keys: 1, ..Examined::default() }, ..ran }
+                ExecutionStats {
+                    returned,
+                    examined: Examined { keys: 1, ..Examined::default() },
+                    ..stats
+                }
             } else if counts_all {
                 let all = collection.counters.documents();
-                Ran { returned: find.limit.map_or(all, |limit| all.min(limit)), ..ran }
+                ExecutionStats { returned: find.limit.map_or(all, |limit| all.min(limit)), ..stats }
             } else if explained.counts_entries() {
                 let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
                 count_entries(context, scan, find.limit)?
@@ -318,19 +322,19 @@ fn explain_query<'a>(
             )?;
         }
         out.doc("executionStats", |out| {
-            write_stats(out, &ran, failure.as_ref(), &explained);
+            write_stats(out, &stats, failure.as_ref(), &explained);
             if verbosity == "allPlansExecution" {
                 out.array("allPlansExecution", |list| {
                     // MongoDB lists the chosen plan among the candidates when there are several.
-                    let chosen = (!others.is_empty()).then(|| (rejected(&plan.access), ran));
-                    for (plan, ran) in chosen.iter().chain(&others) {
+                    let chosen = (!others.is_empty()).then(|| (rejected(&plan.access), stats));
+                    for (plan, stats) in chosen.iter().chain(&others) {
                         list.push_doc(|out| {
-                            out.count("nReturned", ran.returned);
-                            out.count("totalKeysExamined", ran.examined.keys);
-                            out.count("totalDocsExamined", ran.examined.documents);
+                            out.count("nReturned", stats.returned);
+                            out.count("totalKeysExamined", stats.examined.keys);
+                            out.count("totalDocsExamined", stats.examined.documents);
                             let above =
                                 Above { filter: above.filter, hinted: true, ..Above::default() };
-                            write_tree(out, "executionStages", plan, &above, Some(ran));
+                            write_tree(out, "executionStages", plan, &above, Some(stats));
                         });
                     }
                 });
@@ -346,9 +350,9 @@ fn execute(
     context: &Context<'_>,
     mut stream: crate::exec::find::FindStream,
     failure: &mut Option<Error>,
-) -> Result<Ran> {
-    let ran = run_to_end(context, &mut stream, failure)?;
-    Ok(Ran { sort: stream.sort_totals(), ..ran })
+) -> Result<ExecutionStats> {
+    let stats = run_to_end(context, &mut stream, failure)?;
+    Ok(ExecutionStats { sort: stream.sort_totals(), ..stats })
 }
 
 /// Reads all documents of a stream. Returns its statistics without those of a sort. An error of the
@@ -360,7 +364,7 @@ fn run_to_end(
     context: &Context<'_>,
     stream: &mut dyn Stream,
     failure: &mut Option<Error>,
-) -> Result<Ran> {
+) -> Result<ExecutionStats> {
     let started = Instant::now();
     let mut returned = 0;
     loop {
@@ -377,15 +381,15 @@ fn run_to_end(
     let mut examined = Examined::default();
     stream.examined(&mut examined);
     let millis = started.elapsed().as_millis() as u64;
-    Ok(Ran { returned, examined, millis, sort: SortTotals::default() })
+    Ok(ExecutionStats { returned, examined, millis, sort: SortTotals::default() })
 }
 
 /// Counts the entries that a count would read.
-fn count_entries(context: &Context<'_>, scan: Scan, most: Option<u64>) -> Result<Ran> {
+fn count_entries(context: &Context<'_>, scan: Scan, most: Option<u64>) -> Result<ExecutionStats> {
     let started = Instant::now();
     let (returned, examined) = scan.count_entries(most, context.op)?;
     let millis = started.elapsed().as_millis() as u64;
-    Ok(Ran { returned, examined, millis, sort: SortTotals::default() })
+    Ok(ExecutionStats { returned, examined, millis, sort: SortTotals::default() })
 }
 
 /// The update of the command that is explained.
@@ -426,7 +430,7 @@ fn would_modify(
 }
 
 /// Runs a rejected plan for a short trial.
-fn trial(context: &Context<'_>, mut scan: Scan) -> Result<Ran> {
+fn trial(context: &Context<'_>, mut scan: Scan) -> Result<ExecutionStats> {
     const ROWS: u64 = 101;
     let started = Instant::now();
     let mut returned = 0;
@@ -434,7 +438,7 @@ fn trial(context: &Context<'_>, mut scan: Scan) -> Result<Ran> {
         returned += 1;
     }
     let millis = started.elapsed().as_millis() as u64;
-    Ok(Ran { returned, examined: scan.examined(), millis, sort: SortTotals::default() })
+    Ok(ExecutionStats { returned, examined: scan.examined(), millis, sort: SortTotals::default() })
 }
 
 pub(super) fn write_server(context: &Context<'_>, out: &mut Writer<'_>) {

@@ -130,13 +130,13 @@ impl PipelineExplain<'_> {
             input = near.with_distances(input, &planned.front.plan)?;
         }
         let run = ExplainedStages::of(rest, input, op)?;
-        let ran = runs.then(|| planned.ran());
+        let stats = runs.then(|| planned.stats());
         if rest.is_empty() && self.output.is_none() {
-            planned.write(&self.namespace, ran.as_ref(), true, out);
+            planned.write(&self.namespace, stats.as_ref(), true, out);
             return Ok(());
         }
         out.array("stages", |list| {
-            planned.write_stage(&self.namespace, ran.as_ref(), list);
+            planned.write_stage(&self.namespace, stats.as_ref(), list);
             run.write(list, rest);
             if let Some(output) = self.output {
                 list.push_doc(|out| {

@@ -306,6 +306,6 @@ fn resume_tail(context: &Context<'_>, cursor: &mut Cursor) -> Result<()> {
         }
     }
     let scan = Scan::after(snapshot, tail.collection.clone(), &tail.last);
-    tail.stream.go_on(scan);
+    tail.stream.continue_with(scan);
     Ok(())
 }

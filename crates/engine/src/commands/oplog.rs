@@ -90,7 +90,7 @@ pub(super) fn open(
     let first = stages.first().and_then(|(_, stage)| stage.as_doc());
     let filter = first.and_then(|stage| stage.get("$match")).and_then(Val::as_doc);
     let entries = entries(context, name, filter.unwrap_or(RawDoc::empty()), backwards)?;
-    Ok(pipeline::follow(&parsed, entries))
+    Ok(pipeline::open_stages(&parsed, entries))
 }
 
 /// Runs a find on the oplog, or on the configuration of the replica set.

@@ -4,13 +4,13 @@ use super::{Context, listing};
 use crate::access::Authorization;
 use crate::args::Args;
 use crate::shared::Inner;
-use crate::upkeep::declare::Occasion;
+use crate::upkeep::declare::Reason;
 use crate::upkeep::strategy::Rates;
 use crate::upkeep::{TransactionDocuments, backfill, declare, preview, scrub, verification};
 use ::access::Action;
 use ::access::{Actions, Privileges};
-use ::patterns::blame;
 use ::patterns::declaration::Mode;
+use ::patterns::error_context;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase, labels, queue};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) fn create(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<
         Some(other) => {
             return Err(Error::bad_value(format!(
                 "'existing' must be one of 'replace', 'refuse', found {}",
-                blame::shown(other)
+                error_context::value_text(other)
             )));
         }
     };
@@ -59,7 +59,7 @@ pub(super) fn create(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<
         seen.write(out);
         return Ok(());
     }
-    let done = declare_all(context, name, &declarations, Occasion::Request, wait)?;
+    let done = declare_all(context, name, &declarations, Reason::Request, wait)?;
     out.count("numPatternsBefore", done.before as u64);
     out.count("numPatternsAfter", done.after as u64);
     seen.write(out);
@@ -88,11 +88,11 @@ pub(super) fn declare_all(
     context: &Context<'_>,
     name: &str,
     declarations: &[RawDoc<'_>],
-    occasion: Occasion,
+    reason: Reason,
     wait: bool,
 ) -> Result<declare::Outcome> {
     let (engine, op) = (context.engine, context.op);
-    let done = declare::create(&engine.data, op, context.db, name, declarations, occasion)?;
+    let done = declare::create(&engine.data, op, context.db, name, declarations, reason)?;
     finish_builds(context, &done.new, wait)?;
     Ok(done)
 }

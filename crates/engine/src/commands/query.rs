@@ -8,7 +8,9 @@ use crate::exec::metadata::Metadata;
 use crate::exec::scan::Scan;
 use crate::operation::Operation;
 use crate::planner::explain::is_count_scan;
-use crate::planner::logical::{self, Answer, Asked, CountQuery, Decision, Fired, Needs, RuleId};
+use crate::planner::logical::{
+    self, Answer, CountQuery, Decision, Fired, Needs, PatternQuery, RuleId,
+};
 use crate::planner::min_max::MinMax;
 use crate::planner::request::refuse_index_with_natural;
 pub use crate::planner::request::{mentions_meta, no_distance, no_score, no_sort, parse_sort};
@@ -303,7 +305,7 @@ impl Find<'_> {
             return Ok(None);
         };
         let most = self.limit.map(|limit| limit.saturating_add(self.skip));
-        let asked = Asked::Filter { collection, filter, sort: self.sort, most };
+        let asked = PatternQuery::Filter { collection, filter, sort: self.sort, most };
         Ok(match logical::answer(Some(rewrites), &asked)? {
             Some((Answer::Filter(filter), rule)) => Some((filter, rule)),
             _ => None,
@@ -320,7 +322,7 @@ impl Find<'_> {
         collection: &Collection,
     ) -> Result<Option<(u64, RuleId)>> {
         let (Some(rewrites), Some(filter)) = (rewrites, self.filter) else { return Ok(None) };
-        Ok(match logical::answer(Some(rewrites), &Asked::Count { collection, filter })? {
+        Ok(match logical::answer(Some(rewrites), &PatternQuery::Count { collection, filter })? {
             Some((Answer::Count(count), rule)) => Some((count, rule)),
             _ => None,
         })

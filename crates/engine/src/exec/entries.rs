@@ -124,7 +124,7 @@ impl EntryScan {
             let Some((key, types)) = found else { return Ok(None) };
             examined.keys += 1;
             if let Some(check) = &self.reading.check {
-                match check.look(&key, self.reading.direction) {
+                match check.check(&key, self.reading.direction) {
                     Verdict::Inside => {}
                     Verdict::Damaged => return Err(damaged(&self.reading.index)),
                     Verdict::Jump(target) => {

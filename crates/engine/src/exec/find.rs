@@ -200,7 +200,7 @@ impl FindStream {
     }
 
     /// Replaces the finished scan by a new one, to continue a tailable cursor.
-    pub fn go_on(&mut self, scan: Scan) {
+    pub fn continue_with(&mut self, scan: Scan) {
         let done = self.scan.examined();
         self.before.keys += done.keys;
         self.before.documents += done.documents;

@@ -127,8 +127,8 @@ impl Stream for WithMeta {
         true
     }
 
-    fn figures(&self, out: &mut Writer<'_>) {
-        self.input.figures(out);
+    fn write_own_stats(&self, out: &mut Writer<'_>) {
+        self.input.write_own_stats(out);
     }
 
     fn examined(&self, total: &mut Examined) {

@@ -154,7 +154,7 @@ pub trait Stream: Send {
     }
 
     /// Writes the statistics of the stage itself for explain.
-    fn figures(&self, _out: &mut Writer<'_>) {}
+    fn write_own_stats(&self, _out: &mut Writer<'_>) {}
 
     /// Returns whether documents have `$meta` metadata.
     fn has_meta(&self) -> bool {

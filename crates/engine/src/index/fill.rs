@@ -28,7 +28,7 @@ const PARTS: usize = 16;
 /// Maximum number of threads of one build.
 const THREADS_MAX: usize = 4;
 /// Number of blocks of documents after which a thread checks whether to stop.
-const BETWEEN_LOOKS: usize = 64;
+const BETWEEN_CHECKS: usize = 64;
 
 /// Returns an error if a build is to stop.
 pub(super) type Check<'c> = &'c (dyn Fn() -> Result<()> + Sync);
@@ -230,7 +230,7 @@ impl Fill<'_> {
             }
             check()?;
             stopped(self.data, self.job)?;
-            if number.is_multiple_of(BETWEEN_LOOKS) {
+            if number.is_multiple_of(BETWEEN_CHECKS) {
                 indexes_in_build(&self.data.catalog.load(), self.built, &ids)?;
             }
             let count = range.visit_block(|key, doc| {

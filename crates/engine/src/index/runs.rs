@@ -288,7 +288,7 @@ struct Merge<'w> {
 }
 
 /// Number of entries after which the merge checks whether to stop.
-const BETWEEN_LOOKS: usize = 1024;
+const BETWEEN_CHECKS: usize = 1024;
 
 impl<'w> Merge<'w> {
     fn new(index: &'w Index, sources: Vec<Source<'w>>, watch: &'w Watch<'w>) -> Merge<'w> {
@@ -309,7 +309,7 @@ impl<'w> Merge<'w> {
             self.begin()?;
         }
         self.passed += 1;
-        if self.passed.is_multiple_of(BETWEEN_LOOKS) && (self.watch.stop)() {
+        if self.passed.is_multiple_of(BETWEEN_CHECKS) && (self.watch.stop)() {
             return Err(StoreError::Closed);
         }
         let Some(mut top) = self.heads.peek_mut() else { return Ok(None) };

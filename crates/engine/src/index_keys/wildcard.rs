@@ -229,7 +229,7 @@ impl Leaves<'_> {
     fn document(&mut self, doc: RawDoc<'_>, path: &mut String, inside: bool, names: Names) {
         let before = path.len();
         for (name, value) in doc {
-            if interrupt::leaves(STEPS_OF_LEAF) {
+            if interrupt::should_stop(STEPS_OF_LEAF) {
                 return;
             }
             match names {
@@ -258,7 +258,7 @@ impl Leaves<'_> {
             return self.leaf(Val::Undefined, path);
         }
         for (_, element) in array {
-            if interrupt::leaves(STEPS_OF_LEAF) {
+            if interrupt::should_stop(STEPS_OF_LEAF) {
                 return;
             }
             self.value(element.get(), path, names);

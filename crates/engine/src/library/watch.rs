@@ -175,7 +175,7 @@ impl<E> ChangeStream<E> {
 
     /// Looks for events once: waits for at most
     /// [`max_await_time`](crate::Watch::max_await_time).
-    pub(super) fn look(&mut self) -> Result<()> {
+    pub(super) fn fetch(&mut self) -> Result<()> {
         match self.cursor.fetch(self.watch.wait) {
             Ok(()) => {}
             Err(error) if is_resumable(&error) => self.reopen()?,
@@ -228,7 +228,7 @@ impl<E: DeserializeOwned> ChangeStream<E> {
     /// goes on.
     pub fn next_if_any(&mut self) -> Result<Option<E>> {
         if !self.cursor.has_buffered() && self.cursor.is_open() {
-            self.look()?;
+            self.fetch()?;
         }
         self.buffered()
     }

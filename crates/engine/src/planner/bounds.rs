@@ -262,7 +262,7 @@ fn of_collated(test: &Test, collation: Option<&Collation>) -> Option<Bounds> {
             let values = values.iter().map(|value| of_equality(value.get(), collation));
             for found in values.chain(regexes.iter().map(of_regex)) {
                 // `decide` asks whether the operation ended.
-                if interrupt::leaves(STEPS_OF_INTERVAL) {
+                if interrupt::should_stop(STEPS_OF_INTERVAL) {
                     break;
                 }
                 all.intervals.extend(found.intervals);

@@ -385,8 +385,8 @@ pub fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
         }
         // Entries of several indexes have the record in common; the clustered index has no entries.
         Access::Either(either) => {
-            let told = |c: &Candidate| c.key_filter.is_none() && !c.index.is_clustered();
-            either.branches.iter().all(told) && either.implied.has_all(conditions)
+            let is_exact = |c: &Candidate| c.key_filter.is_none() && !c.index.is_clustered();
+            either.branches.iter().all(is_exact) && either.implied.has_all(conditions)
         }
         _ => false,
     }

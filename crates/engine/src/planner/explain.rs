@@ -12,7 +12,7 @@ use value::{Val, Writer};
 
 /// Statistics of a run of the plan.
 #[derive(Clone, Copy, Debug)]
-pub struct Ran {
+pub struct ExecutionStats {
     /// Documents returned.
     pub returned: u64,
     /// Index entries and documents examined.
@@ -56,7 +56,7 @@ pub fn write_tree(
     name: &str,
     plan: &Plan,
     above: &Above<'_>,
-    ran: Option<&Ran>,
+    stats: Option<&ExecutionStats>,
 ) {
     let mut stages: Vec<&str> = Vec::new();
     if above.is_or() && !matches!(plan.access, Access::Nothing) {
@@ -79,7 +79,7 @@ pub fn write_tree(
     if above.sort.is_some() && !plan.sorted {
         stages.push("SORT");
     }
-    write_stages(out, name, &stages, plan, above, ran);
+    write_stages(out, name, &stages, plan, above, stats);
 }
 
 /// Whether skipped documents are not fetched, because the index alone decides which come first.
@@ -118,16 +118,16 @@ fn write_stages(
     stages: &[&str],
     plan: &Plan,
     above: &Above<'_>,
-    ran: Option<&Ran>,
+    stats: Option<&ExecutionStats>,
 ) {
     let Some((stage, rest)) = stages.split_first() else {
         let filter = above.filter.map(|filter| filter.without(plan.implied));
         let skip = if skips_entries(plan, above) { above.skip } else { 0 };
-        return write_access(out, name, &plan.access, filter.as_ref(), above, skip, ran);
+        return write_access(out, name, &plan.access, filter.as_ref(), above, skip, stats);
     };
     out.doc(name, |out| {
         out.str("stage", stage);
-        write_counts(out, ran, None);
+        write_counts(out, stats, None);
         match *stage {
             "PROJECTION_DEFAULT" | "PROJECTION_SIMPLE" | "PROJECTION_COVERED" => {
                 if let Some(projection) = above.projection {
@@ -150,24 +150,28 @@ fn write_stages(
                     out.count("limitAmount", above.skip.saturating_add(limit));
                 }
                 out.str("type", "simple");
-                if let Some(ran) = ran {
-                    out.count("totalDataSizeSorted", ran.sort.bytes as u64);
-                    out.bool("usedDisk", ran.sort.spills > 0);
-                    out.count("spills", ran.sort.spills);
-                    out.count("spilledDataStorageSize", ran.sort.spilled_bytes);
+                if let Some(stats) = stats {
+                    out.count("totalDataSizeSorted", stats.sort.bytes as u64);
+                    out.bool("usedDisk", stats.sort.spills > 0);
+                    out.count("spills", stats.sort.spills);
+                    out.count("spilledDataStorageSize", stats.sort.spilled_bytes);
                 }
             }
         }
-        write_stages(out, "inputStage", rest, plan, above, ran);
+        write_stages(out, "inputStage", rest, plan, above, stats);
     });
 }
 
-pub(super) fn write_counts(out: &mut Writer<'_>, ran: Option<&Ran>, advanced: Option<u64>) {
-    let Some(ran) = ran else { return };
-    let returned = advanced.unwrap_or(ran.returned);
+pub(super) fn write_counts(
+    out: &mut Writer<'_>,
+    stats: Option<&ExecutionStats>,
+    advanced: Option<u64>,
+) {
+    let Some(stats) = stats else { return };
+    let returned = advanced.unwrap_or(stats.returned);
     out.count("nReturned", returned);
-    out.count("executionTimeMillisEstimate", ran.millis);
-    out.count("works", ran.examined.keys.max(ran.examined.documents) + 1);
+    out.count("executionTimeMillisEstimate", stats.millis);
+    out.count("works", stats.examined.keys.max(stats.examined.documents) + 1);
     out.count("advanced", returned);
     out.i32("isEOF", 1);
 }
@@ -179,23 +183,23 @@ fn write_access(
     filter: Option<&Filter>,
     above: &Above<'_>,
     skip: u64,
-    ran: Option<&Ran>,
+    stats: Option<&ExecutionStats>,
 ) {
     let filter = filter.filter(|filter| !filter.is_empty());
     match access {
         Access::Nothing => {
             out.doc(name, |out| {
                 out.str("stage", "EOF");
-                write_counts(out, ran, Some(0));
+                write_counts(out, stats, Some(0));
             });
         }
         Access::Id(_) => {
             out.doc(name, |out| {
                 out.str("stage", "IDHACK");
-                write_counts(out, ran, None);
-                if let Some(ran) = ran {
-                    out.count("keysExamined", ran.examined.keys);
-                    out.count("docsExamined", ran.examined.documents);
+                write_counts(out, stats, None);
+                if let Some(stats) = stats {
+                    out.count("keysExamined", stats.examined.keys);
+                    out.count("docsExamined", stats.examined.documents);
                 }
             });
         }
@@ -203,10 +207,10 @@ fn write_access(
             out.doc(name, |out| {
                 out.str("stage", "COLLSCAN");
                 write_filter(out, filter);
-                write_counts(out, ran, None);
+                write_counts(out, stats, None);
                 out.str("direction", direction_name(*direction));
-                if let Some(ran) = ran {
-                    out.count("docsExamined", ran.examined.documents);
+                if let Some(stats) = stats {
+                    out.count("docsExamined", stats.examined.documents);
                 }
             });
         }
@@ -214,50 +218,50 @@ fn write_access(
             out.doc(name, |out| {
                 out.str("stage", "CLUSTERED_IXSCAN");
                 write_filter(out, filter);
-                write_counts(out, ran, None);
+                write_counts(out, stats, None);
                 write_index(out, candidate);
-                if let Some(ran) = ran {
-                    out.count("keysExamined", ran.examined.keys);
-                    out.count("docsExamined", ran.examined.documents);
+                if let Some(stats) = stats {
+                    out.count("keysExamined", stats.examined.keys);
+                    out.count("docsExamined", stats.examined.documents);
                 }
             });
         }
         Access::Index(candidate) if candidate.cover.is_some() => {
             out.doc(name, |out| {
                 if candidate.merge.is_empty() {
-                    write_index_scan(out, candidate, filter, ran, None);
+                    write_index_scan(out, candidate, filter, stats, None);
                 } else {
-                    write_merge(out, candidate, above, ran);
+                    write_merge(out, candidate, above, stats);
                 }
             });
         }
         Access::Index(candidate) if matches!(candidate.index.kind, IndexKind::Text(_)) => {
             if let IndexKind::Text(text) = &candidate.index.kind {
-                super::explain_text::write(out, name, text, candidate, filter, above, ran);
+                super::explain_text::write(out, name, text, candidate, filter, above, stats);
             }
         }
         Access::Index(candidate) => {
             out.doc(name, |out| {
                 out.str("stage", "FETCH");
                 write_filter(out, filter);
-                write_counts(out, ran, None);
-                if let Some(ran) = ran {
-                    out.count("docsExamined", ran.examined.documents);
+                write_counts(out, stats, None);
+                if let Some(stats) = stats {
+                    out.count("docsExamined", stats.examined.documents);
                     out.i32("alreadyHasObj", 0);
                 }
                 let scan = |out: &mut Writer<'_>| match candidate.merge.is_empty() {
                     true => {
-                        let advanced = ran.map(|ran| ran.examined.documents + skip);
-                        write_index_scan(out, candidate, None, ran, advanced);
+                        let advanced = stats.map(|stats| stats.examined.documents + skip);
+                        write_index_scan(out, candidate, None, stats, advanced);
                     }
-                    false => write_merge(out, candidate, above, ran),
+                    false => write_merge(out, candidate, above, stats),
                 };
                 out.doc("inputStage", |out| {
                     if skip == 0 {
                         return scan(out);
                     }
                     out.str("stage", "SKIP");
-                    write_counts(out, ran, ran.map(|ran| ran.examined.documents));
+                    write_counts(out, stats, stats.map(|stats| stats.examined.documents));
                     out.count("skipAmount", skip);
                     out.doc("inputStage", scan);
                 });
@@ -266,13 +270,13 @@ fn write_access(
         Access::Near(plan) => {
             let near = |out: &mut Writer<'_>, advanced: Option<u64>| {
                 out.str("stage", plan.stage());
-                write_counts(out, ran, advanced);
+                write_counts(out, stats, advanced);
                 out.append("keyPattern", Val::Document(plan.index.key.as_doc()));
                 out.str("indexName", &plan.index.name);
                 out.i32("indexVersion", 2);
-                if let Some(ran) = ran {
-                    out.count("keysExamined", ran.examined.keys);
-                    out.count("docsExamined", ran.examined.documents);
+                if let Some(stats) = stats {
+                    out.count("keysExamined", stats.examined.keys);
+                    out.count("docsExamined", stats.examined.documents);
                 }
             };
             let rest = filter.filter(|filter| filter.has_more_than_special());
@@ -281,27 +285,34 @@ fn write_access(
                 Some(rest) => {
                     out.str("stage", "FETCH");
                     out.doc("filter", |out| rest.explain_without_special(out));
-                    write_counts(out, ran, None);
-                    out.doc("inputStage", |out| near(out, ran.map(|ran| ran.examined.documents)));
+                    write_counts(out, stats, None);
+                    out.doc("inputStage", |out| {
+                        near(out, stats.map(|stats| stats.examined.documents))
+                    });
                 }
             });
         }
         Access::Walk(walk) => {
-            out.doc(name, |out| write_walk(out, walk, filter, ran));
+            out.doc(name, |out| write_walk(out, walk, filter, stats));
         }
         Access::Either(either) => {
-            out.doc(name, |out| write_either(out, either, above.filter, ran));
+            out.doc(name, |out| write_either(out, either, above.filter, stats));
         }
     }
 }
 
 /// Writes the traversal of a tree.
-fn write_walk(out: &mut Writer<'_>, walk: &Walk, filter: Option<&Filter>, ran: Option<&Ran>) {
+fn write_walk(
+    out: &mut Writer<'_>,
+    walk: &Walk,
+    filter: Option<&Filter>,
+    stats: Option<&ExecutionStats>,
+) {
     out.str("stage", "FETCH");
     write_filter(out, filter);
-    write_counts(out, ran, None);
-    if let Some(ran) = ran {
-        out.count("docsExamined", ran.examined.documents);
+    write_counts(out, stats, None);
+    if let Some(stats) = stats {
+        out.count("docsExamined", stats.examined.documents);
     }
     out.doc("inputStage", |out| {
         out.str("stage", "TREE_WALK").str("pattern", &walk.pattern.name);
@@ -317,8 +328,8 @@ fn write_walk(out: &mut Writer<'_>, walk: &Walk, filter: Option<&Filter>, ran: O
                 });
             }
         });
-        if let Some(ran) = ran {
-            out.count("keysExamined", ran.examined.keys);
+        if let Some(stats) = stats {
+            out.count("keysExamined", stats.examined.keys);
         }
     });
 }
@@ -329,12 +340,16 @@ pub(super) fn write_union(
     out: &mut Writer<'_>,
     either: &Either,
     filter: Option<&Filter>,
-    ran: Option<&Ran>,
+    stats: Option<&ExecutionStats>,
 ) {
     let nodes = filter.map(|filter| filter.branches(either.at)).unwrap_or_default();
     out.str("stage", if either.merge.is_some() { "SORT_MERGE" } else { "OR" });
     // Without a FETCH above it, all that it finds is the result.
-    write_counts(out, ran, ran.map(|ran| ran.examined.documents).filter(|count| *count > 0));
+    write_counts(
+        out,
+        stats,
+        stats.map(|stats| stats.examined.documents).filter(|count| *count > 0),
+    );
     if let Some(sort) = &either.merge {
         out.append("sortPattern", Val::Document(sort.to_document().as_doc()));
     }
@@ -358,22 +373,27 @@ fn is_told(branch: &Candidate, node: &Node) -> bool {
 }
 
 /// Writes the scans of an `$or`, and the FETCH of those whose bounds are exact after the union.
-fn write_either(out: &mut Writer<'_>, either: &Either, filter: Option<&Filter>, ran: Option<&Ran>) {
+fn write_either(
+    out: &mut Writer<'_>,
+    either: &Either,
+    filter: Option<&Filter>,
+    stats: Option<&ExecutionStats>,
+) {
     let nodes = filter.map(|filter| filter.branches(either.at)).unwrap_or_default();
     let mut or = Conditions::default();
     or.add(either.at);
     let rest = filter.map(|filter| filter.without(or)).filter(|rest| !rest.is_empty());
     let any_told = either.branches.iter().zip(&nodes).any(|(branch, node)| is_told(branch, node));
     if rest.is_none() && !any_told {
-        return write_union(out, either, filter, ran);
+        return write_union(out, either, filter, stats);
     }
     out.str("stage", "FETCH");
     write_filter(out, rest.as_ref());
-    write_counts(out, ran, None);
-    if let Some(ran) = ran {
-        out.count("docsExamined", ran.examined.documents);
+    write_counts(out, stats, None);
+    if let Some(stats) = stats {
+        out.count("docsExamined", stats.examined.documents);
     }
-    out.doc("inputStage", |out| write_union(out, either, filter, ran));
+    out.doc("inputStage", |out| write_union(out, either, filter, stats));
 }
 
 /// Writes the scan of an index. `filter` is tested on its entries in addition to the plan's own.
@@ -381,19 +401,19 @@ fn write_index_scan(
     out: &mut Writer<'_>,
     candidate: &Candidate,
     filter: Option<&Filter>,
-    ran: Option<&Ran>,
+    stats: Option<&ExecutionStats>,
     advanced: Option<u64>,
 ) {
     out.str("stage", "IXSCAN");
     write_filter(out, filter.or(candidate.key_filter.as_ref().map(|test| &test.filter)));
-    write_counts(out, ran, advanced);
+    write_counts(out, stats, advanced);
     write_index(out, candidate);
-    if let Some(ran) = ran {
+    if let Some(stats) = stats {
         let repeats = candidate.index.repeats();
-        out.count("keysExamined", ran.examined.keys);
+        out.count("keysExamined", stats.examined.keys);
         out.count("seeks", candidate.ranges.len() as u64);
-        out.count("dupsTested", if repeats { ran.examined.keys } else { 0 });
-        let twice = advanced.map_or(0, |advanced| ran.examined.keys.saturating_sub(advanced));
+        out.count("dupsTested", if repeats { stats.examined.keys } else { 0 });
+        let twice = advanced.map_or(0, |advanced| stats.examined.keys.saturating_sub(advanced));
         out.count("dupsDropped", if repeats { twice } else { 0 });
     }
 }
@@ -403,17 +423,17 @@ pub fn write_count_scan(
     out: &mut Writer<'_>,
     name: &str,
     candidate: &Candidate,
-    ran: Option<&Ran>,
+    stats: Option<&ExecutionStats>,
 ) {
     let Some(ends) = count_ends(candidate) else {
-        out.doc(name, |out| write_index_scan(out, candidate, None, ran, None));
+        out.doc(name, |out| write_index_scan(out, candidate, None, stats, None));
         return;
     };
     out.doc(name, |out| {
         out.str("stage", "COUNT_SCAN");
-        write_counts(out, ran, None);
-        if let Some(ran) = ran {
-            out.count("keysExamined", ran.examined.keys);
+        write_counts(out, stats, None);
+        if let Some(stats) = stats {
+            out.count("keysExamined", stats.examined.keys);
         }
         write_index_head(out, candidate);
         out.doc("indexBounds", |out| {
@@ -474,13 +494,13 @@ pub fn write_distinct_scan(
     name: &str,
     (candidate, column): (&Candidate, usize),
     projection: Option<value::RawDoc<'_>>,
-    ran: Option<&Ran>,
+    stats: Option<&ExecutionStats>,
 ) {
     let field = candidate.index.fields.get(column).map_or("", |field| field.path.text());
     out.doc(name, |out| {
         let nested = field.contains('.');
         out.str("stage", if nested { "PROJECTION_DEFAULT" } else { "PROJECTION_COVERED" });
-        write_counts(out, ran, None);
+        write_counts(out, stats, None);
         match projection {
             Some(projection) => {
                 out.append("transformBy", Val::Document(projection));
@@ -491,26 +511,31 @@ pub fn write_distinct_scan(
         }
         out.doc("inputStage", |out| {
             out.str("stage", "DISTINCT_SCAN");
-            write_counts(out, ran, None);
+            write_counts(out, stats, None);
             write_index(out, candidate);
-            if let Some(ran) = ran {
-                out.count("keysExamined", ran.examined.keys);
+            if let Some(stats) = stats {
+                out.count("keysExamined", stats.examined.keys);
             }
         });
     });
 }
 
 /// Writes merged ranges: one scan for each.
-fn write_merge(out: &mut Writer<'_>, candidate: &Candidate, above: &Above<'_>, ran: Option<&Ran>) {
+fn write_merge(
+    out: &mut Writer<'_>,
+    candidate: &Candidate,
+    above: &Above<'_>,
+    stats: Option<&ExecutionStats>,
+) {
     out.str("stage", "SORT_MERGE");
-    write_counts(out, ran, ran.map(|ran| ran.examined.documents));
+    write_counts(out, stats, stats.map(|stats| stats.examined.documents));
     if let Some(sort) = above.sort {
         out.append("sortPattern", Val::Document(sort));
     }
-    if let Some(ran) = ran {
-        let tested = if candidate.index.is_multikey() { ran.examined.keys } else { 0 };
+    if let Some(stats) = stats {
+        let tested = if candidate.index.is_multikey() { stats.examined.keys } else { 0 };
         out.count("dupsTested", tested);
-        out.count("dupsDropped", ran.examined.keys.saturating_sub(ran.examined.documents));
+        out.count("dupsDropped", stats.examined.keys.saturating_sub(stats.examined.documents));
     }
     out.array("inputStages", |list| {
         for at in 0..candidate.ranges.len() {

@@ -3,8 +3,8 @@
 
 use super::cover::entries_are_matches;
 use super::explain::{
-    Above, Ran, rejected, write_count_scan, write_counts, write_distinct_scan, write_tree,
-    write_union,
+    Above, ExecutionStats, rejected, write_count_scan, write_counts, write_distinct_scan,
+    write_tree, write_union,
 };
 use super::{Access, Plan, Question, cache_key, reasons};
 use crate::catalog::{Collection, Pointers, unindexable};
@@ -52,38 +52,44 @@ impl ExplainedPlan<'_> {
     }
 
     /// How many documents the whole plan returns.
-    fn returned(&self, ran: &Ran) -> u64 {
+    fn returned(&self, stats: &ExecutionStats) -> u64 {
         match self.stage {
-            None => ran.returned,
-            Some(_) if self.returns => ran.returned.min(1),
+            None => stats.returned,
+            Some(_) if self.returns => stats.returned.min(1),
             Some(_) => 0,
         }
     }
 
-    fn write(&self, out: &mut Writer<'_>, name: &str, ran: Option<&Ran>) {
+    fn write(&self, out: &mut Writer<'_>, name: &str, stats: Option<&ExecutionStats>) {
         if let (Some(column), Access::Index(candidate)) = (self.column, &self.plan.access) {
-            return write_distinct_scan(out, name, (candidate, column), self.above.projection, ran);
+            return write_distinct_scan(
+                out,
+                name,
+                (candidate, column),
+                self.above.projection,
+                stats,
+            );
         }
         let Some(stage) = self.stage else {
-            return write_tree(out, name, self.plan, self.above, ran);
+            return write_tree(out, name, self.plan, self.above, stats);
         };
         let stage = if self.counts_all { "RECORD_STORE_FAST_COUNT" } else { stage };
         out.doc(name, |out| {
             out.str("stage", stage);
-            if let Some(ran) = ran {
-                out.count("nReturned", self.returned(ran));
-                out.count("executionTimeMillisEstimate", ran.millis);
+            if let Some(stats) = stats {
+                out.count("nReturned", self.returned(stats));
+                out.count("executionTimeMillisEstimate", stats.millis);
                 match stage {
                     "COUNT" | "RECORD_STORE_FAST_COUNT" => {
-                        let skipped = self.skipped.min(ran.returned);
-                        out.count("nCounted", ran.returned - skipped);
+                        let skipped = self.skipped.min(stats.returned);
+                        out.count("nCounted", stats.returned - skipped);
                         out.count("nSkipped", skipped)
                     }
-                    "DELETE" => out.count("nWouldDelete", ran.returned),
+                    "DELETE" => out.count("nWouldDelete", stats.returned),
                     _ => {
-                        out.count("nMatched", ran.returned);
+                        out.count("nMatched", stats.returned);
                         out.count("nWouldModify", self.would_modify);
-                        out.i32("nWouldUpsert", i32::from(self.upserts && ran.returned == 0))
+                        out.i32("nWouldUpsert", i32::from(self.upserts && stats.returned == 0))
                     }
                 };
             }
@@ -95,22 +101,22 @@ impl ExplainedPlan<'_> {
                     });
                 }
                 Access::Index(candidate) if self.counts_entries() => {
-                    write_count_scan(out, "inputStage", candidate, ran);
+                    write_count_scan(out, "inputStage", candidate, stats);
                 }
                 Access::Either(either) if self.counts_entries() => {
                     let union = |out: &mut Writer<'_>| {
-                        write_union(out, either, self.above.filter, ran);
+                        write_union(out, either, self.above.filter, stats);
                     };
                     out.doc("inputStage", |out| match self.above.is_or() {
                         true => {
                             out.str("stage", "SUBPLAN");
-                            write_counts(out, ran, None);
+                            write_counts(out, stats, None);
                             out.doc("inputStage", union);
                         }
                         false => union(out),
                     });
                 }
-                _ => write_tree(out, "inputStage", self.plan, self.above, ran),
+                _ => write_tree(out, "inputStage", self.plan, self.above, stats),
             }
         });
     }
@@ -240,7 +246,7 @@ pub fn write_planner(
 /// Writes the fields of `executionStats`.
 pub fn write_stats(
     out: &mut Writer<'_>,
-    ran: &Ran,
+    stats: &ExecutionStats,
     failure: Option<&Error>,
     explained: &ExplainedPlan<'_>,
 ) {
@@ -248,12 +254,12 @@ pub fn write_stats(
     if let Some(failure) = failure {
         out.str("errorMessage", failure.message()).i32("errorCode", failure.code().0);
     }
-    out.count("nReturned", explained.returned(ran));
-    out.count("executionTimeMillis", ran.millis);
-    out.count("totalKeysExamined", ran.examined.keys);
-    out.count("totalDocsExamined", ran.examined.documents);
+    out.count("nReturned", explained.returned(stats));
+    out.count("executionTimeMillis", stats.millis);
+    out.count("totalKeysExamined", stats.examined.keys);
+    out.count("totalDocsExamined", stats.examined.documents);
     if failure.is_some() {
         out.bool("failed", true);
     }
-    explained.write(out, "executionStages", Some(ran));
+    explained.write(out, "executionStages", Some(stats));
 }

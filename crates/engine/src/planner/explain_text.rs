@@ -2,7 +2,7 @@
 
 use super::Candidate;
 use super::bounds::Interval;
-use super::explain::{Above, Ran, write_counts, write_index};
+use super::explain::{Above, ExecutionStats, write_counts, write_index};
 use super::request::mentions_meta;
 use crate::index_keys::text::TextFields;
 use query::filter::{Filter, Node, Test};
@@ -18,19 +18,19 @@ pub(super) fn write(
     candidate: &Candidate,
     filter: Option<&Filter>,
     above: &Above<'_>,
-    ran: Option<&Ran>,
+    stats: Option<&ExecutionStats>,
 ) {
     let search = filter.and_then(|filter| filter.text()).map(|query| query.bind(&text.spec));
     let rest = filter.filter(|filter| filter.has_more_than_special());
     let asks = |doc: RawDoc<'_>| mentions_meta(doc, &["textScore"], 0);
     let scored = above.projection.is_some_and(asks) || above.sort.is_some_and(asks);
-    let searched = TextStages { text, candidate, search, above, scored, ran };
+    let searched = TextStages { text, candidate, search, above, scored, stats };
     out.doc(name, |out| match rest {
         None => searched.text_match(out, true),
         Some(rest) => {
             out.str("stage", "FETCH");
             out.doc("filter", |out| rest.explain_without_special(out));
-            write_counts(out, ran, None);
+            write_counts(out, stats, None);
             out.doc("inputStage", |out| searched.text_match(out, false));
         }
     });
@@ -44,14 +44,14 @@ struct TextStages<'s> {
     above: &'s Above<'s>,
     /// Whether scores are needed.
     scored: bool,
-    ran: Option<&'s Ran>,
+    stats: Option<&'s ExecutionStats>,
 }
 
 impl TextStages<'_> {
     /// Writes the stage that tests terms and phrases; `last` if nothing is tested after it.
     fn text_match(&self, out: &mut Writer<'_>, last: bool) {
         out.str("stage", "TEXT_MATCH");
-        write_counts(out, self.ran, None);
+        write_counts(out, self.stats, None);
         out.doc("indexPrefix", |out| self.prefix(out));
         out.str("indexName", &self.candidate.index.name);
         out.doc("parsedTextQuery", |out| {
@@ -63,14 +63,14 @@ impl TextStages<'_> {
             texts(out, "negatedPhrases", &search.negated_phrases);
         });
         out.i32("textIndexVersion", 3);
-        if let Some(ran) = self.ran.filter(|_| last) {
-            out.count("docsRejected", ran.examined.documents.saturating_sub(ran.returned));
+        if let Some(stats) = self.stats.filter(|_| last) {
+            out.count("docsRejected", stats.examined.documents.saturating_sub(stats.returned));
         }
         out.doc("inputStage", |out| {
             out.str("stage", if self.scored { "TEXT_OR" } else { "FETCH" });
-            if let Some(ran) = self.ran {
-                out.count("nReturned", ran.examined.documents);
-                out.count("docsExamined", ran.examined.documents);
+            if let Some(stats) = self.stats {
+                out.count("nReturned", stats.examined.documents);
+                out.count("docsExamined", stats.examined.documents);
             }
             self.entries(out);
         });
@@ -104,8 +104,8 @@ impl TextStages<'_> {
                 out.doc("inputStage", |out| {
                     out.str("stage", "IXSCAN");
                     write_index(out, self.candidate);
-                    if let Some(ran) = self.ran {
-                        out.count("keysExamined", ran.examined.keys);
+                    if let Some(stats) = self.stats {
+                        out.count("keysExamined", stats.examined.keys);
                     }
                 });
             }
@@ -120,8 +120,8 @@ impl TextStages<'_> {
     }
 
     fn scans(&self, out: &mut Writer<'_>, terms: &[Interval]) {
-        if let Some(ran) = self.ran {
-            out.count("keysExamined", ran.examined.keys);
+        if let Some(stats) = self.stats {
+            out.count("keysExamined", stats.examined.keys);
         }
         out.array("inputStages", |list| {
             for term in terms {

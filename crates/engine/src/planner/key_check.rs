@@ -45,12 +45,12 @@ impl KeyCheck {
     /// Whether a key, including the prefix of the index, is inside.
     #[must_use]
     pub fn holds(&self, key: &[u8]) -> bool {
-        matches!(self.look(key, Direction::Forward), Verdict::Inside)
+        matches!(self.check(key, Direction::Forward), Verdict::Inside)
     }
 
     /// Checks a key, including the prefix of the index.
     #[must_use]
-    pub fn look(&self, entry: &[u8], direction: Direction) -> Verdict {
+    pub fn check(&self, entry: &[u8], direction: Direction) -> Verdict {
         let mut at = 4;
         for (descending, pieces) in &self.columns {
             let Some(rest) = entry.get(at..) else { return Verdict::Damaged };

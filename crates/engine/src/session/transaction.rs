@@ -241,7 +241,7 @@ impl Transactions {
     ///
     /// # Errors
     /// NoSuchTransaction, TransactionCommitted, TransactionTooOld.
-    pub(crate) fn go_on(
+    pub(crate) fn continue_transaction(
         &self,
         data: &Data,
         op: &Operation,

@@ -20,7 +20,7 @@ pub(super) static ROW: StageRow = StageRow {
         make(server.data(), server.db(), value, needs_collection("$collStats", name)?)
     }),
     parse: |value, context| {
-        asked(value)?;
+        requested(value)?;
         Reported::parse(&ROW, make, value, context)
     },
     privilege: Privilege::Source(privilege),
@@ -43,7 +43,7 @@ fn has_empty(args: &Args<'_>, name: &str) -> Result<bool> {
 }
 
 /// What the stage is asked for.
-struct Asked {
+struct RequestedStats {
     /// The unit of sizes in bytes, if they are asked for.
     storage: Option<u64>,
     count: bool,
@@ -53,7 +53,7 @@ struct Asked {
     latency: Option<bool>,
 }
 
-fn asked(value: Val<'_>) -> Result<Asked> {
+fn requested(value: Val<'_>) -> Result<RequestedStats> {
     let Val::Document(doc) = value else {
         let shown = value::ejson::print_value(value, value::ejson::Format::Shell);
         return Err(Error::new(
@@ -97,11 +97,11 @@ fn asked(value: Val<'_>) -> Result<Asked> {
         }
     };
     let storage = storage.map(|_| scale.unwrap_or(1).max(1));
-    Ok(Asked { storage, count, scans, latency })
+    Ok(RequestedStats { storage, count, scans, latency })
 }
 
 fn make(data: &Data, db: &str, value: Val<'_>, name: &str) -> Result<Vec<DocBuf>> {
-    let Asked { storage, count, scans, latency } = asked(value)?;
+    let RequestedStats { storage, count, scans, latency } = requested(value)?;
     let collection = data.collection(db, name);
     let is_view = collection.as_ref().is_some_and(|collection| collection.view().is_some());
     if is_view && (count || scans || storage.is_some()) {

@@ -232,7 +232,7 @@ impl Stage for Densify {
 }
 
 /// The state of the current partition.
-struct Going {
+struct CurrentPartition {
     /// Encoded key of the partition.
     key: Vec<u8>,
     /// The partition fields of its new documents.
@@ -259,7 +259,7 @@ struct Densifying {
     /// The documents, sorted by partition and value.
     sorted: Option<Sorted>,
     ahead: Option<Placed>,
-    part: Option<Going>,
+    part: Option<CurrentPartition>,
     /// The least and the greatest value of all documents.
     full: Option<(OwnedVal, OwnedVal)>,
     added: u64,
@@ -344,7 +344,7 @@ impl Densifying {
         }))
     }
 
-    fn begin(&self, key: Vec<u8>, values: DocBuf) -> Going {
+    fn begin(&self, key: Vec<u8>, values: DocBuf) -> CurrentPartition {
         let (next, end) = match &self.spec.bounds {
             Bounds::Between(low, high) => (Some(low.clone()), Some((high.clone(), false))),
             Bounds::Full => match &self.full {
@@ -355,7 +355,7 @@ impl Densifying {
             Bounds::Partition => (None, None),
         };
         let waits = matches!(self.spec.bounds, Bounds::Partition);
-        Going { key, values, next, end, waits }
+        CurrentPartition { key, values, next, end, waits }
     }
 
     /// Adds the values of the sequence before a document's value, or up to the end.

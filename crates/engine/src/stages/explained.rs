@@ -1,13 +1,13 @@
 //! Pipelines in explain: the leading find with its plan, then each stage with its output count and
 //! time. Streams are wrapped to count documents; a report is complete when its stream is dropped.
 
-use super::pipeline::{Front, Opened, everything, explained_front, follow};
+use super::pipeline::{Front, Opened, everything, explained_front, open_stages};
 use super::{Role, Stage};
 use crate::catalog::Collection;
 use crate::exec::ready::Ready;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use crate::planner::explain::{Above, Ran};
+use crate::planner::explain::{Above, ExecutionStats};
 use crate::planner::explain_query::{ExplainedPlan, write_planner, write_stats};
 use crate::planner::logical::Fired;
 use crate::planner::run::SortTotals;
@@ -22,7 +22,7 @@ use value::{DocBuf, OwnedVal, Result, Val, Writer};
 pub(crate) struct ExplainedFind {
     pub(crate) front: Front,
     collection: Option<Arc<Collection>>,
-    report: Arc<Mutex<Option<Ran>>>,
+    report: Arc<Mutex<Option<ExecutionStats>>>,
     snapshot: Snapshot,
     hint: Option<OwnedVal>,
     /// Whether a pattern answers the pipeline, wholly or in part.
@@ -64,21 +64,21 @@ impl ExplainedFind {
                 Box::new(WatchedFind {
                     stream,
                     report: self.report.clone(),
-                    ran: Counted::default(),
+                    counted: Counted::default(),
                 })
             }
         }
     }
 
     /// Its statistics.
-    pub(crate) fn ran(&self) -> Ran {
-        self.report.lock().take().unwrap_or_else(|| Counted::default().ran(None))
+    pub(crate) fn stats(&self) -> ExecutionStats {
+        self.report.lock().take().unwrap_or_else(|| Counted::default().stats(None))
     }
 
     pub(crate) fn write(
         &self,
         namespace: &str,
-        ran: Option<&Ran>,
+        stats: Option<&ExecutionStats>,
         whole: bool,
         out: &mut Writer<'_>,
     ) {
@@ -112,8 +112,8 @@ impl ExplainedFind {
                 out.bool("optimizedPipeline", true);
             }
         });
-        if let Some(ran) = ran {
-            out.doc("executionStats", |out| write_stats(out, ran, None, &plan));
+        if let Some(stats) = stats {
+            out.doc("executionStats", |out| write_stats(out, stats, None, &plan));
         }
     }
 
@@ -121,16 +121,16 @@ impl ExplainedFind {
     pub(crate) fn write_stage(
         &self,
         namespace: &str,
-        ran: Option<&Ran>,
+        stats: Option<&ExecutionStats>,
         list: &mut value::writer::ArrayWriter<'_>,
     ) {
         let near = matches!(self.front.plan.access, Access::Near(_));
         list.push_doc(|out| {
             let name = if near { "$geoNearCursor" } else { "$cursor" };
-            out.doc(name, |out| self.write(namespace, ran, false, out));
-            if let Some(ran) = ran {
-                out.i64("nReturned", i64::try_from(ran.returned).unwrap_or(i64::MAX));
-                out.i64(ESTIMATE, i64::try_from(ran.millis).unwrap_or(i64::MAX));
+            out.doc(name, |out| self.write(namespace, stats, false, out));
+            if let Some(stats) = stats {
+                out.i64("nReturned", i64::try_from(stats.returned).unwrap_or(i64::MAX));
+                out.i64(ESTIMATE, i64::try_from(stats.millis).unwrap_or(i64::MAX));
             }
         });
     }
@@ -186,8 +186,8 @@ impl ExplainedPipeline {
         let mut rest = parsed;
         if let Some(planned) = &self.planned {
             rest = planned.rest(parsed);
-            let ran = self.run.as_ref().map(|_| planned.ran());
-            planned.write_stage(namespace, ran.as_ref(), list);
+            let stats = self.run.as_ref().map(|_| planned.stats());
+            planned.write_stage(namespace, stats.as_ref(), list);
         }
         match &self.run {
             Some(run) => run.write(list, rest),
@@ -244,7 +244,7 @@ impl Counted {
         u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn ran(&self, stream: Option<&Opened>) -> Ran {
+    fn stats(&self, stream: Option<&Opened>) -> ExecutionStats {
         let mut examined = Examined::default();
         let mut sort = SortTotals::default();
         match stream {
@@ -255,15 +255,15 @@ impl Counted {
             Some(Opened::Distinct(stream)) => stream.examined(&mut examined),
             None => {}
         }
-        Ran { returned: self.returned, examined, millis: self.millis(), sort }
+        ExecutionStats { returned: self.returned, examined, millis: self.millis(), sort }
     }
 }
 
 /// The stream of the leading find; it reports its statistics when it ends.
 struct WatchedFind {
     stream: Opened,
-    report: Arc<Mutex<Option<Ran>>>,
-    ran: Counted,
+    report: Arc<Mutex<Option<ExecutionStats>>>,
+    counted: Counted,
 }
 
 impl WatchedFind {
@@ -278,8 +278,8 @@ impl WatchedFind {
 impl Stream for WatchedFind {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         match &mut self.stream {
-            Opened::Find(stream) => self.ran.next(&mut **stream, op),
-            Opened::Distinct(stream) => self.ran.next(&mut **stream, op),
+            Opened::Find(stream) => self.counted.next(&mut **stream, op),
+            Opened::Distinct(stream) => self.counted.next(&mut **stream, op),
         }
     }
 
@@ -298,7 +298,7 @@ impl Stream for WatchedFind {
 
 impl Drop for WatchedFind {
     fn drop(&mut self) {
-        *self.report.lock() = Some(self.ran.ran(Some(&self.stream)));
+        *self.report.lock() = Some(self.counted.stats(Some(&self.stream)));
     }
 }
 
@@ -306,20 +306,20 @@ impl Drop for WatchedFind {
 pub(crate) struct ExplainedStage {
     stream: Box<dyn Stream>,
     report: Arc<Mutex<DocBuf>>,
-    ran: Counted,
+    counted: Counted,
 }
 
 impl ExplainedStage {
     /// Wraps a stream; its statistics are in the second part once it is dropped.
     pub(crate) fn watch(stream: Box<dyn Stream>) -> (ExplainedStage, Arc<Mutex<DocBuf>>) {
         let report = Arc::new(Mutex::new(DocBuf::new()));
-        (ExplainedStage { stream, report: report.clone(), ran: Counted::default() }, report)
+        (ExplainedStage { stream, report: report.clone(), counted: Counted::default() }, report)
     }
 }
 
 impl Stream for ExplainedStage {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
-        self.ran.next(&mut *self.stream, op)
+        self.counted.next(&mut *self.stream, op)
     }
 
     fn source(&self) -> Option<&dyn Stream> {
@@ -330,9 +330,9 @@ impl Stream for ExplainedStage {
 impl Drop for ExplainedStage {
     fn drop(&mut self) {
         *self.report.lock() = DocBuf::build(|out| {
-            self.stream.figures(out);
-            out.i64("nReturned", i64::try_from(self.ran.returned).unwrap_or(i64::MAX));
-            out.i64(ESTIMATE, i64::try_from(self.ran.millis()).unwrap_or(i64::MAX));
+            self.stream.write_own_stats(out);
+            out.i64("nReturned", i64::try_from(self.counted.returned).unwrap_or(i64::MAX));
+            out.i64(ESTIMATE, i64::try_from(self.counted.millis()).unwrap_or(i64::MAX));
         });
     }
 }
@@ -373,7 +373,7 @@ impl ExplainedStages {
         while !rest.is_empty() {
             let count = joins(rest);
             let (now, later) = rest.split_at(count.min(rest.len()));
-            let (step, own) = ExplainedStage::watch(follow(now, stream));
+            let (step, own) = ExplainedStage::watch(open_stages(now, stream));
             report.extend(std::iter::repeat_n(own, now.len()));
             stream = Box::new(step);
             rest = later;

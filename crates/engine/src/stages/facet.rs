@@ -10,7 +10,7 @@ use crate::exec::{Doc, Examined, Stream};
 use crate::memory::Share;
 use crate::operation::Operation;
 use crate::planner::logical::InnerFired;
-use crate::stages::pipeline::{follow, follow_rules, optimised};
+use crate::stages::pipeline::{open_stages, optimised, stage_rules};
 use crate::store_failed;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl Stage for Facet {
     fn inner_rules(&self, path: &str, inner: &mut InnerFired) -> Result<()> {
         for part in self.parts.iter() {
             let path = format!("{path}.{}.{}", ROW.name, part.name);
-            part.rewriting.collect(&part.stages, follow_rules(&part.stages), &path, inner)?;
+            part.rewriting.collect(&part.stages, stage_rules(&part.stages), &path, inner)?;
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl Facets {
     /// Opens a part over the documents, with statistics if it is explained.
     fn open(&mut self, stages: &[Box<dyn Stage>], again: Again, op: &Operation) -> Box<dyn Stream> {
         if !op.is_explained() {
-            return follow(stages, Box::new(again));
+            return open_stages(stages, Box::new(again));
         }
         let (input, came) = ExplainedStage::watch(Box::new(again));
         let (stream, run) = ExplainedStages::watch(stages, Box::new(input));
@@ -215,7 +215,7 @@ impl Stream for Facets {
         self.done
     }
 
-    fn figures(&self, out: &mut Writer<'_>) {
+    fn write_own_stats(&self, out: &mut Writer<'_>) {
         if self.watched.len() != self.parts.len() {
             return;
         }

@@ -76,9 +76,9 @@ impl Stream for Limited {
         self.left == 0
     }
 
-    fn figures(&self, out: &mut Writer<'_>) {
+    fn write_own_stats(&self, out: &mut Writer<'_>) {
         // A preceding sort runs together with the limit.
-        self.input.figures(out);
+        self.input.write_own_stats(out);
     }
 
     fn source(&self) -> Option<&dyn Stream> {

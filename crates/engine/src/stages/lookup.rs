@@ -16,7 +16,7 @@ use crate::exec::{Doc, Examined, Stream};
 use crate::memory::Share;
 use crate::operation::Operation;
 use crate::planner::logical::InnerFired;
-use crate::stages::pipeline::{follow, follow_rules};
+use crate::stages::pipeline::{open_stages, stage_rules};
 use bumpalo::Bump;
 use parking_lot::Mutex;
 use query::DeferredVariable;
@@ -155,7 +155,7 @@ pub(super) fn field(text: &str) -> Result<Path> {
 
 impl Stage for Lookup {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
-        Box::new(LookingUp {
+        Box::new(LookupStream {
             input,
             spec: self.spec.clone(),
             pool: self.pool.clone(),
@@ -318,7 +318,7 @@ fn equality_of_expression<'f>(
 /// Unused copies of the state.
 type Pool = Arc<Mutex<Vec<LookupState>>>;
 
-struct LookingUp {
+struct LookupStream {
     input: Box<dyn Stream>,
     spec: Arc<Spec>,
     pool: Pool,
@@ -342,7 +342,7 @@ const ARRAY_BYTES_MAX: usize = limits::BLOCKING_STAGE_BYTES_MAX;
 /// Maximum bytes of a result that is kept for all documents.
 const CACHE_BYTES_MAX: usize = limits::BLOCKING_STAGE_BYTES_MAX;
 
-impl Drop for LookingUp {
+impl Drop for LookupStream {
     fn drop(&mut self) {
         let Some(mut state) = self.state.take() else { return };
         if state.compiled.reads_outer {
@@ -361,11 +361,11 @@ impl LookupState {
             return self.compiled.own_rules(path, inner);
         }
         let fired = if self.join.is_some() {
-            follow_rules(stages)
+            stage_rules(stages)
         } else if self.compiled.constant > 0 {
             let (front, rest) = stages.split_at(self.compiled.constant.min(stages.len()));
             let mut fired = spec.nested.rules(front)?;
-            fired.add_all(follow_rules(rest));
+            fired.add_all(stage_rules(rest));
             fired
         } else {
             spec.nested.rules(stages)?
@@ -391,7 +391,7 @@ impl LookupState {
             if !self.compiled.has_own() {
                 return Ok(found);
             }
-            return Ok(Matches::Stream(self.compiled.follow(Box::new(found))));
+            return Ok(Matches::Stream(self.compiled.open_own(Box::new(found))));
         }
         if let Some(Join { foreign, value: Some(value) }) = &mut self.join {
             let value = value.eval(&Env::new(doc, arena))?;
@@ -408,7 +408,7 @@ impl LookupState {
             }
             if !matches!(asked, Val::Array(_) | Val::Regex(..) | Val::Undefined) {
                 let found = foreign.find(&spec.nested, &[asked], op)?;
-                let stream = follow(&self.compiled.joined, Box::new(found));
+                let stream = open_stages(&self.compiled.joined, Box::new(found));
                 return Ok(Matches::Stream(stream));
             }
         }
@@ -424,8 +424,8 @@ impl LookupState {
         let (front, rest) = stages.split_at(1.min(stages.len()));
         let question = question(far.text(), values, None);
         let filter = match_stage::make(question.as_doc(), &spec.nested.kept().with_deferred(&[]))?;
-        let found = follow(std::slice::from_ref(&filter), spec.nested.read(front)?);
-        Ok(Matches::Stream(follow(rest, found)))
+        let found = open_stages(std::slice::from_ref(&filter), spec.nested.read(front)?);
+        Ok(Matches::Stream(open_stages(rest, found)))
     }
 
     /// Runs the pipeline over the documents of its leading stages, which are read once.
@@ -452,7 +452,7 @@ impl LookupState {
         if rest.is_empty() {
             return Ok(found);
         }
-        Ok(Matches::Stream(follow(rest, Box::new(found))))
+        Ok(Matches::Stream(open_stages(rest, Box::new(found))))
     }
 }
 
@@ -476,7 +476,7 @@ fn planned(compiled: &mut Compiled, spec: &Spec, path: &str, value: Val<'_>) -> 
     stream.map(Matches::Stream)
 }
 
-impl LookingUp {
+impl LookupStream {
     /// What was examined on the foreign side.
     fn foreign_examined(&self) -> Examined {
         let join = self.state.as_ref().and_then(|state| state.join.as_ref());
@@ -604,7 +604,7 @@ fn begin_array(doc: RawDoc<'_>, name: &str, out: &mut Vec<u8>) -> usize {
     start
 }
 
-impl Stream for LookingUp {
+impl Stream for LookupStream {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         op.check()?;
         if self.spec.unwinding.is_some() {
@@ -622,7 +622,7 @@ impl Stream for LookingUp {
         Some(&*self.input)
     }
 
-    fn figures(&self, out: &mut Writer<'_>) {
+    fn write_own_stats(&self, out: &mut Writer<'_>) {
         let examined = self.foreign_examined();
         out.count("totalDocsExamined", examined.documents);
         out.count("totalKeysExamined", examined.keys);

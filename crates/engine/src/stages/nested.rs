@@ -13,7 +13,7 @@ use crate::exec::Stream;
 use crate::memory::Share;
 use crate::operation::Operation;
 use crate::planner::logical::{Fired, InnerFired};
-use crate::stages::pipeline::{self, MetaRequest, follow};
+use crate::stages::pipeline::{self, MetaRequest, open_stages};
 use query::DeferredVariable;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
@@ -176,7 +176,7 @@ impl Nested {
         if self.below.is_empty() || base {
             return self.read(&filter);
         }
-        Ok(follow(&filter, self.read(&self.below)?))
+        Ok(open_stages(&filter, self.read(&self.below)?))
     }
 
     /// The documents of the views below, or of the collection.
@@ -242,13 +242,13 @@ impl Nested {
 
 impl Compiled {
     /// Opens the pipeline over documents of the views below.
-    pub(super) fn follow(&self, stream: Box<dyn Stream>) -> Box<dyn Stream> {
-        follow(&self.own, stream)
+    pub(super) fn open_own(&self, stream: Box<dyn Stream>) -> Box<dyn Stream> {
+        open_stages(&self.own, stream)
     }
 
-    /// Adds the rules of the pipeline that `follow` opens.
+    /// Adds the rules of the pipeline that `open_own` opens.
     pub(super) fn own_rules(&self, path: &str, inner: &mut InnerFired) -> Result<()> {
-        self.own_rewriting.collect(&self.own, pipeline::follow_rules(&self.own), path, inner)
+        self.own_rewriting.collect(&self.own, pipeline::stage_rules(&self.own), path, inner)
     }
 
     /// Whether the pipeline without the views below has stages.

@@ -136,7 +136,7 @@ pub fn open_with_metadata(
     }
     let makes_its_own = matches!(stages.first().map(|stage| stage.role()), Some(Role::Source));
     let Some(collection) = collection.filter(|_| !makes_its_own) else {
-        return Ok((follow(stages, Box::new(Ready(Vec::new().into_iter()))), None));
+        return Ok((open_stages(stages, Box::new(Ready(Vec::new().into_iter()))), None));
     };
     let plain = !wanted.any() && !sort_provides_key(stages);
     let arranged = Arranged::new(stages, collection, snapshot, hint, plain)?;
@@ -152,7 +152,7 @@ pub fn open_with_metadata(
             true => fused.group.open_ordered(found),
             false => fused.group.open(found),
         };
-        return Ok((follow(behind, groups), Some(front.plan)));
+        return Ok((open_stages(behind, groups), Some(front.plan)));
     }
     let metadata = Metadata {
         sort: front.sort.clone().filter(|sort| sort.shows_key),
@@ -168,7 +168,7 @@ pub fn open_with_metadata(
     if let Some(Role::Near(near)) = stages.first().map(|stage| stage.role()) {
         stream = near.with_distances(stream, &front.plan)?;
     }
-    Ok((follow(rest, stream), Some(front.plan)))
+    Ok((open_stages(rest, stream), Some(front.plan)))
 }
 
 /// How the stages of a pipeline over a collection run.
@@ -276,12 +276,12 @@ pub(super) fn open_rules(
             at += fused.taken;
         }
     }
-    fired.add_all(follow_rules(stages.get(at..).unwrap_or(&[])));
+    fired.add_all(stage_rules(stages.get(at..).unwrap_or(&[])));
     Ok(fired)
 }
 
 /// Returns the rules that decide how `follow` runs compiled stages.
-pub(super) fn follow_rules(stages: &[Box<dyn Stage>]) -> Fired {
+pub(super) fn stage_rules(stages: &[Box<dyn Stage>]) -> Fired {
     let mut fired = Fired::default();
     let mut at = 0;
     while at < stages.len() {
@@ -492,7 +492,7 @@ impl Front {
 
 /// Opens stages over a stream; stages that run as one are opened together.
 #[must_use]
-pub fn follow(stages: &[Box<dyn Stage>], mut stream: Box<dyn Stream>) -> Box<dyn Stream> {
+pub fn open_stages(stages: &[Box<dyn Stage>], mut stream: Box<dyn Stream>) -> Box<dyn Stream> {
     let mut at = 0;
     while let Some(stage) = stages.get(at) {
         let joined = logical::joined(&stages, at).map(|(joined, _)| joined);
@@ -581,7 +581,7 @@ mod tests {
         let context = StageContext::of_view(query::ParseContext::new(0), "test");
         let parsed = stages::parse(list, &context).expect("compiles");
         let read = Arc::new(AtomicU64::new(0));
-        (follow(&parsed, Box::new(Endless(read.clone()))), read)
+        (open_stages(&parsed, Box::new(Endless(read.clone()))), read)
     }
 
     #[test]

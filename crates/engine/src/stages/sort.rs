@@ -152,7 +152,7 @@ impl Stream for Sorted {
         self.docs.as_ref().is_some_and(sort::Sorted::is_done)
     }
 
-    fn figures(&self, out: &mut Writer<'_>) {
+    fn write_own_stats(&self, out: &mut Writer<'_>) {
         let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         out.i64("totalDataSizeSortedBytesEstimate", long(self.totals.bytes as u64));
         out.bool("usedDisk", self.totals.spills > 0);

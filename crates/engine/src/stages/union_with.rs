@@ -180,7 +180,7 @@ impl Stream for Union {
         Ok(doc)
     }
 
-    fn figures(&self, out: &mut Writer<'_>) {
+    fn write_own_stats(&self, out: &mut Writer<'_>) {
         // A pipeline that was not read to its end has not reported yet.
         let ended = self.begun && self.second.is_none();
         if let Some(watched) = self.watched.as_ref().filter(|_| ended) {

@@ -156,7 +156,7 @@ impl Data {
                 drop(state);
                 self.wait_for_fsync_lock()?;
             }
-            interrupt::look()?;
+            interrupt::check_now()?;
         }
     }
 
@@ -168,7 +168,7 @@ impl Data {
     pub(crate) fn admit(&self, bytes: usize) -> Result<Admission<'_>> {
         let admission = self.store.admit(bytes, &goes_on);
         if admission.is_none() {
-            interrupt::look()?;
+            interrupt::check_now()?;
         }
         Ok(admission.unwrap_or_default())
     }
@@ -415,13 +415,13 @@ impl Data {
 
 /// Whether the operation of this thread may continue to wait.
 fn goes_on() -> bool {
-    interrupt::current().is_none_or(|watch| watch.look().is_ok())
+    interrupt::current().is_none_or(|watch| watch.check().is_ok())
 }
 
 /// The error of an operation that ended while it waited for the store is the reason of its end.
 fn stopped_or_failed(error: StoreError) -> Error {
     let reason = match error {
-        StoreError::Interrupted => interrupt::look().err(),
+        StoreError::Interrupted => interrupt::check_now().err(),
         _ => None,
     };
     reason.unwrap_or_else(|| store_failed(error))

@@ -82,7 +82,7 @@ impl Data {
                 }
                 self.fsync_lock.released.wait_for(&mut count, WAIT_STEP);
             }
-            interrupt::look()?;
+            interrupt::check_now()?;
             self.check_open()?;
         }
     }

@@ -22,7 +22,7 @@ use value::{Code, Error, Result};
 /// The default of `window_seconds`.
 const WINDOW_SECONDS: i64 = 300;
 /// The approximate number of samples kept; with a longer window they are taken less often.
-const LOOKS: i64 = 600;
+const SAMPLES: i64 = 600;
 
 /// The data for finding past states.
 pub(crate) struct Past {
@@ -159,7 +159,7 @@ impl Data {
     pub(crate) fn forget_past(&self) {
         let seconds = self.past.window_seconds.load(Ordering::Relaxed).max(0);
         let window = Duration::from_secs(seconds.unsigned_abs());
-        let step = Duration::from_secs((seconds / LOOKS).max(1).unsigned_abs());
+        let step = Duration::from_secs((seconds / SAMPLES).max(1).unsigned_abs());
         let commit = self.commit.lock();
         let (time, seqno) = (self.clock.now(), self.store.snapshot().seqno());
         drop(commit);

@@ -14,7 +14,7 @@ use crate::job::Job;
 use crate::layout;
 use crate::records::write;
 use crate::txn::Transaction;
-use ::patterns::blame::on_document;
+use ::patterns::error_context::on_document;
 use ::patterns::pattern::Progress;
 use ::patterns::{Documents, Pattern, Phase, clearing};
 use parking_lot::Mutex;

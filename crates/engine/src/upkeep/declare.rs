@@ -18,7 +18,7 @@ const PATTERNS_MAX: usize = 500;
 
 /// Why patterns are declared.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Occasion {
+pub enum Reason {
     /// A client declares them.
     Request,
     /// A collection is created as a copy of another one. The other collections may already exist,
@@ -70,10 +70,10 @@ pub fn create(
     db: &str,
     collection: &str,
     declarations: &[RawDoc<'_>],
-    occasion: Occasion,
+    reason: Reason,
 ) -> Result<Outcome> {
     let patterns = parse_all(data, db, collection, declarations)?;
-    prepare(data, op, db, collection, &patterns, occasion)?;
+    prepare(data, op, db, collection, &patterns, reason)?;
     let (done, gone) = data.change_catalog(|catalog, batch| {
         let before = count(catalog, db, collection);
         let (mut new, mut gone) = (Vec::new(), Vec::new());
@@ -219,7 +219,7 @@ pub(super) fn prepare(
     db: &str,
     collection: &str,
     patterns: &[Pattern],
-    occasion: Occasion,
+    reason: Reason,
 ) -> Result<()> {
     check_together(data, db, &patterns.iter().collect::<Vec<_>>())?;
     for pattern in patterns {
@@ -228,14 +228,14 @@ pub(super) fn prepare(
         {
             // When copying, other collections are created later with their own options.
             let only_read = name != collection && name != pattern.target;
-            if occasion == Occasion::Copy && only_read && data.collection(db, name).is_none() {
+            if reason == Reason::Copy && only_read && data.collection(db, name).is_none() {
                 continue;
             }
             let found = ensure_collection(data, op, db, name)?;
             check_collection(&found)?;
         }
         check_unique_field(data, db, pattern)?;
-        if occasion == Occasion::Request {
+        if reason == Reason::Request {
             check_empty(data, db, pattern)?;
         }
         for (name, key) in pattern.indexes() {

@@ -7,7 +7,7 @@
 //! values of both versions. Values that only the old version maintained are cleared as for a
 //! dropped pattern.
 
-use super::declare::{self, Occasion};
+use super::declare::{self, Reason};
 use crate::catalog::{Catalog, persist};
 use crate::operation::Operation;
 use crate::txn::Data;
@@ -101,7 +101,7 @@ pub fn modify(
     let (wanted, light) = redeclare(data, db, collection, name, set)?;
     if !light {
         let wanted = std::slice::from_ref(&wanted);
-        declare::prepare(data, op, db, collection, wanted, Occasion::Request)?;
+        declare::prepare(data, op, db, collection, wanted, Reason::Request)?;
     }
     data.change_catalog(|catalog, batch| {
         let known = declare::find(catalog, db, collection, name)?;

@@ -290,7 +290,7 @@ fn derive_all(
         let doc = RawDoc::new(&bytes);
         let mut documents = TransactionDocuments::new(txn, db);
         let image = trial.kind.built(trial, &mut documents, &mut scratch, doc, &known);
-        let image = image.map_err(|error| ::patterns::blame::on_document(doc, error))?;
+        let image = image.map_err(|error| ::patterns::error_context::on_document(doc, error))?;
         if image.as_doc() == doc {
             continue;
         }
@@ -344,7 +344,7 @@ fn read_sources(
         let doc = RawDoc::new(&doc);
         let mut documents = TransactionDocuments::new(txn, db);
         let delta = trial.kind.recount(trial, &mut documents, doc, &|_| true);
-        let delta = delta.map_err(|error| ::patterns::blame::on_document(doc, error))?;
+        let delta = delta.map_err(|error| ::patterns::error_context::on_document(doc, error))?;
         if let Some(delta) = delta {
             pending.add_delta(trial, delta);
         }

@@ -7,8 +7,8 @@ use crate::records::pattern_reads::{
 };
 use crate::records::write;
 use crate::txn::Transaction;
-use ::patterns::blame::on_document;
 use ::patterns::edit::{Edited, Image};
+use ::patterns::error_context::on_document;
 use ::patterns::{Documents, Find, Key, Origin};
 use query::interrupt;
 use query::update::delta::between;

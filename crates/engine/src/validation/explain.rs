@@ -15,41 +15,46 @@ use value::{DocBuf, RawDoc, RawVal, Val, Writer};
 
 /// The kind of explanation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum Explanation {
     /// Why something does not match.
     WhyNot,
     /// Why something does match.
     Why,
 }
 
-impl Ask {
-    fn other(self) -> Ask {
+impl Explanation {
+    fn other(self) -> Explanation {
         match self {
-            Ask::WhyNot => Ask::Why,
-            Ask::Why => Ask::WhyNot,
+            Explanation::WhyNot => Explanation::Why,
+            Explanation::Why => Explanation::WhyNot,
         }
     }
 
     fn clauses(self) -> &'static str {
         match self {
-            Ask::WhyNot => "clausesNotSatisfied",
-            Ask::Why => "clausesSatisfied",
+            Explanation::WhyNot => "clausesNotSatisfied",
+            Explanation::Why => "clausesSatisfied",
         }
     }
 }
 
 /// Writes which parts of a filter a document does not match, or does match.
-pub(super) fn explain(filter: RawDoc<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut Writer<'_>) {
+pub(super) fn explain(
+    filter: RawDoc<'_>,
+    doc: RawDoc<'_>,
+    explanation: Explanation,
+    out: &mut Writer<'_>,
+) {
     // Comments do not affect matching.
     let parts: Vec<_> = filter.iter().filter(|(name, _)| *name != "$comment").collect();
     match parts.as_slice() {
-        [(name, value)] => explain_clause(name, *value, doc, ask, out),
+        [(name, value)] => explain_clause(name, *value, doc, explanation, out),
         _ => {
             out.str("operatorName", "$and");
-            out.array(ask.clauses(), |clauses| {
+            out.array(explanation.clauses(), |clauses| {
                 for (at, (name, value)) in parts.into_iter().enumerate() {
                     let single = single(name, value);
-                    explain_if(at, single.as_doc(), doc, ask, clauses);
+                    explain_if(at, single.as_doc(), doc, explanation, clauses);
                 }
             });
         }
@@ -57,13 +62,19 @@ pub(super) fn explain(filter: RawDoc<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut W
 }
 
 /// Explains a clause, if it has the outcome to be explained.
-fn explain_if(at: usize, filter: RawDoc<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut ArrayWriter<'_>) {
-    if matches(filter, doc) == (ask == Ask::WhyNot) {
+fn explain_if(
+    at: usize,
+    filter: RawDoc<'_>,
+    doc: RawDoc<'_>,
+    explanation: Explanation,
+    out: &mut ArrayWriter<'_>,
+) {
+    if matches(filter, doc) == (explanation == Explanation::WhyNot) {
         return;
     }
     out.push_doc(|out| {
         out.count("index", at as u64);
-        out.doc("details", |out| explain(filter, doc, ask, out));
+        out.doc("details", |out| explain(filter, doc, explanation, out));
     });
 }
 
@@ -77,10 +88,16 @@ pub(super) fn single(name: &str, value: RawVal<'_>) -> DocBuf {
     })
 }
 
-fn explain_clause(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut Writer<'_>) {
+fn explain_clause(
+    name: &str,
+    value: RawVal<'_>,
+    doc: RawDoc<'_>,
+    explanation: Explanation,
+    out: &mut Writer<'_>,
+) {
     match name {
         "$and" | "$or" | "$nor" => {
-            let inner = if name == "$nor" { ask.other() } else { ask };
+            let inner = if name == "$nor" { explanation.other() } else { explanation };
             out.str("operatorName", name);
             out.array(inner.clauses(), |clauses| {
                 let all = value.as_array().unwrap_or(RawDoc::empty());
@@ -93,9 +110,11 @@ fn explain_clause(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, ask: Ask, out:
         }
         "$jsonSchema" => {
             out.str("operatorName", name);
-            match ask {
-                Ask::WhyNot => schema::explain(value.as_doc().unwrap_or(RawDoc::empty()), doc, out),
-                Ask::Why => {
+            match explanation {
+                Explanation::WhyNot => {
+                    schema::explain(value.as_doc().unwrap_or(RawDoc::empty()), doc, out)
+                }
+                Explanation::Why => {
                     out.append("specifiedAs", Val::Document(single(name, value).as_doc()));
                     out.str("reason", "schema matched");
                 }
@@ -105,7 +124,7 @@ fn explain_clause(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, ask: Ask, out:
             out.str("operatorName", name);
             out.append("specifiedAs", Val::Document(single(name, value).as_doc()));
             if name == "$expr" {
-                let matched = ask == Ask::Why;
+                let matched = explanation == Explanation::Why;
                 out.str(
                     "reason",
                     if matched { "expression did match" } else { "expression did not match" },
@@ -113,7 +132,7 @@ fn explain_clause(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, ask: Ask, out:
                 write_expression_result(value.get(), doc, out);
             }
         }
-        _ => explain_field(name, value, doc, ask, out),
+        _ => explain_field(name, value, doc, explanation, out),
     }
 }
 
@@ -125,36 +144,44 @@ fn write_expression_result(source: Val<'_>, doc: RawDoc<'_>, out: &mut Writer<'_
     }
 }
 
-fn explain_field(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut Writer<'_>) {
+fn explain_field(
+    name: &str,
+    value: RawVal<'_>,
+    doc: RawDoc<'_>,
+    explanation: Explanation,
+    out: &mut Writer<'_>,
+) {
     let operators = value
         .as_doc()
         .filter(|inner| inner.first().is_some_and(|(operator, _)| operator.starts_with('$')));
     let Some(operators) = operators else {
-        return explain_leaf("$eq", &single(name, value), name, doc, ask, out);
+        return explain_leaf("$eq", &single(name, value), name, doc, explanation, out);
     };
     if let (Some(("$not", inner)), 1) = (operators.first(), operators.count()) {
         out.str("operatorName", "$not");
         out.doc("details", |out| match inner.as_doc() {
-            Some(_) => explain_field(name, inner, doc, ask.other(), out),
-            None => explain_leaf("$regex", &single(name, inner), name, doc, ask.other(), out),
+            Some(_) => explain_field(name, inner, doc, explanation.other(), out),
+            None => {
+                explain_leaf("$regex", &single(name, inner), name, doc, explanation.other(), out)
+            }
         });
         return;
     }
     if let (Some((operator, _)), 1) = (operators.first(), operators.count()) {
-        return explain_leaf(operator, &single(name, value), name, doc, ask, out);
+        return explain_leaf(operator, &single(name, value), name, doc, explanation, out);
     }
     if operators.find("$regex").is_some() {
-        return explain_leaf("$regex", &single(name, value), name, doc, ask, out);
+        return explain_leaf("$regex", &single(name, value), name, doc, explanation, out);
     }
     out.str("operatorName", "$and");
-    out.array(ask.clauses(), |clauses| {
+    out.array(explanation.clauses(), |clauses| {
         for (at, (operator, argument)) in operators.iter().enumerate() {
             let clause = DocBuf::build(|out| {
                 out.doc(name, |out| {
                     out.raw(operator, argument);
                 });
             });
-            explain_if(at, clause.as_doc(), doc, ask, clauses);
+            explain_if(at, clause.as_doc(), doc, explanation, clauses);
         }
     });
 }
@@ -164,7 +191,7 @@ fn explain_leaf(
     specified: &DocBuf,
     path: &str,
     doc: RawDoc<'_>,
-    ask: Ask,
+    explanation: Explanation,
     out: &mut Writer<'_>,
 ) {
     out.str("operatorName", operator);
@@ -174,7 +201,7 @@ fn explain_leaf(
     let missing = values.is_empty();
     // These operators match when the named values do not.
     let negative = matches!(operator, "$ne" | "$nin");
-    let matched = (ask == Ask::Why) != negative;
+    let matched = (explanation == Explanation::Why) != negative;
     // An operator that applies to certain types reports that, if no value has one of them.
     let expected = expected_types(operator);
     let of_other_type = |value: &Val<'_>| !expected.contains(&value.kind().name());

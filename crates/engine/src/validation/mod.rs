@@ -8,7 +8,7 @@
 mod explain;
 mod schema;
 
-use explain::Ask;
+use explain::Explanation;
 use query::filter::Filter;
 use query::{Javascript, ParseContext};
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl Validator {
             out.doc("errInfo", |out| {
                 out.append("failingDocumentId", id);
                 out.doc("details", |out| {
-                    explain::explain(self.source.as_doc(), doc, Ask::WhyNot, out);
+                    explain::explain(self.source.as_doc(), doc, Explanation::WhyNot, out);
                 });
             });
         });
@@ -165,7 +165,12 @@ mod tests {
 
     fn why(filter: &str, document: &str) -> String {
         let details = DocBuf::build(|out| {
-            explain::explain(doc(filter).as_doc(), doc(document).as_doc(), Ask::WhyNot, out);
+            explain::explain(
+                doc(filter).as_doc(),
+                doc(document).as_doc(),
+                Explanation::WhyNot,
+                out,
+            );
         });
         ejson::print(details.as_doc(), ejson::Format::Shell)
     }

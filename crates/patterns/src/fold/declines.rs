@@ -5,7 +5,7 @@ use super::{Fold, Keys, Unwind};
 use crate::answers::{
     Asked, GroupQuery, Question, conditions, equal_to, required_key, same_conditions,
 };
-use crate::blame::shown;
+use crate::error_context::value_text;
 use value::{RawDoc, RawVal, Result, Val};
 
 impl Fold {
@@ -58,7 +58,7 @@ impl Fold {
 
     fn other_filter(question: &Question<'_>) -> String {
         match question.pattern.declaration.as_doc().get("filter") {
-            Some(filter) => format!("its filter is {}", shown(filter)),
+            Some(filter) => format!("its filter is {}", value_text(filter)),
             None => "it has no filter, but the query has other conditions".to_owned(),
         }
     }
@@ -102,7 +102,7 @@ impl Fold {
         };
         if maintained.is_none() {
             let unknown = query.group.iter().filter(|(name, _)| *name != "_id");
-            let unknown = unknown.map(|(name, spec)| format!("{name}: {}", shown(spec.get())));
+            let unknown = unknown.map(|(name, spec)| format!("{name}: {}", value_text(spec.get())));
             let list = unknown.collect::<Vec<_>>().join(", ");
             return Some(format!("it does not maintain all of {list} in a form without an order"));
         }
@@ -110,7 +110,7 @@ impl Fold {
             Keys::Groups(_) => {
                 if !same_key {
                     let key = declared.get("groupBy").unwrap_or(Val::Null);
-                    return Some(format!("it groups by {}", shown(key)));
+                    return Some(format!("it groups by {}", value_text(key)));
                 }
                 let mut counted = Vec::new();
                 let own = declared.get("filter").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
@@ -164,7 +164,7 @@ impl Fold {
         }
         if limit == 0 || i64::try_from(limit).is_ok_and(|limit| limit <= kept) {
             return (Val::Document(sort) != order)
-                .then(|| format!("its order is {}", shown(order)));
+                .then(|| format!("its order is {}", value_text(order)));
         }
         Some(format!("it keeps {kept} documents, the query wants {limit}"))
     }

@@ -42,16 +42,16 @@ const VECTOR: u8 = 9;
 /// Text as a binary.
 pub(super) fn from_text<'a>(
     text: &str,
-    manner: ConvertOptions<'_>,
+    options: ConvertOptions<'_>,
     env: &Env<'a>,
 ) -> Result<Val<'a>> {
-    let format = manner.format.ok_or_else(|| needs_format("string", "binData"))?;
-    let format = match (format, manner.subtype) {
+    let format = options.format.ok_or_else(|| needs_format("string", "binData"))?;
+    let format = match (format, options.subtype) {
         ("auto", UUID) => "uuid",
         ("auto", _) => "base64",
         (format, _) => format,
     };
-    if (format == "uuid") != (manner.subtype == UUID) {
+    if (format == "uuid") != (options.subtype == UUID) {
         return Err(failure("Only the UUID subtype is written as UUID, and always so"));
     }
     let bytes = match format {
@@ -62,17 +62,17 @@ pub(super) fn from_text<'a>(
         _ => base64::decode(text),
     };
     let bytes = bytes.ok_or_else(|| failure(&format!("Input '{text}' is not valid {format}")))?;
-    Ok(Val::Binary(manner.subtype, env.arena().alloc_slice_copy(&bytes)))
+    Ok(Val::Binary(options.subtype, env.arena().alloc_slice_copy(&bytes)))
 }
 
 /// A binary as text.
 pub(super) fn to_text<'a>(
     subtype: u8,
     bytes: &[u8],
-    manner: ConvertOptions<'_>,
+    options: ConvertOptions<'_>,
     env: &Env<'a>,
 ) -> Result<Val<'a>> {
-    let format = manner.format.ok_or_else(|| needs_format("binData", "string"))?;
+    let format = options.format.ok_or_else(|| needs_format("binData", "string"))?;
     let format = match (format, subtype) {
         ("auto", UUID) => "uuid",
         ("auto", _) => "base64",
@@ -126,7 +126,7 @@ fn uuid_text(bytes: &[u8]) -> String {
 /// A number as a binary: four bytes of an int, eight of a long or a double.
 pub(super) fn from_number<'a>(
     value: Val<'_>,
-    manner: ConvertOptions<'_>,
+    options: ConvertOptions<'_>,
     env: &Env<'a>,
 ) -> Option<Val<'a>> {
     let mut bytes = match value {
@@ -135,15 +135,15 @@ pub(super) fn from_number<'a>(
         Val::Double(n) => n.to_le_bytes().to_vec(),
         _ => return None,
     };
-    if manner.big_endian {
+    if options.big_endian {
         bytes.reverse();
     }
-    Some(Val::Binary(manner.subtype, env.arena().alloc_slice_copy(&bytes)))
+    Some(Val::Binary(options.subtype, env.arena().alloc_slice_copy(&bytes)))
 }
 
 /// Reads an integer of one, two, four or eight bytes.
-pub(super) fn to_whole(bytes: &[u8], manner: ConvertOptions<'_>) -> Result<i64> {
-    let ordered = in_order(bytes, manner);
+pub(super) fn to_whole(bytes: &[u8], options: ConvertOptions<'_>) -> Result<i64> {
+    let ordered = in_order(bytes, options);
     Ok(match *ordered.as_slice() {
         [a] => i64::from(i8::from_le_bytes([a])),
         [a, b] => i64::from(i16::from_le_bytes([a, b])),
@@ -154,8 +154,8 @@ pub(super) fn to_whole(bytes: &[u8], manner: ConvertOptions<'_>) -> Result<i64> 
 }
 
 /// Reads a number of four or eight bytes.
-pub(super) fn to_double(bytes: &[u8], manner: ConvertOptions<'_>) -> Result<f64> {
-    let ordered = in_order(bytes, manner);
+pub(super) fn to_double(bytes: &[u8], options: ConvertOptions<'_>) -> Result<f64> {
+    let ordered = in_order(bytes, options);
     Ok(match *ordered.as_slice() {
         [a, b, c, d] => f64::from(f32::from_le_bytes([a, b, c, d])),
         [a, b, c, d, e, f, g, h] => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
@@ -163,9 +163,9 @@ pub(super) fn to_double(bytes: &[u8], manner: ConvertOptions<'_>) -> Result<f64>
     })
 }
 
-fn in_order(bytes: &[u8], manner: ConvertOptions<'_>) -> Vec<u8> {
+fn in_order(bytes: &[u8], options: ConvertOptions<'_>) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    if manner.big_endian {
+    if options.big_endian {
         bytes.reverse();
     }
     bytes

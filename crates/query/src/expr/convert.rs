@@ -196,8 +196,8 @@ fn convert<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
         return call.argument(2, env);
     }
     let Some(target) = target else { return Ok(Val::Null) };
-    let Some(manner) = text_format(call, subtype, env)? else { return Ok(Val::Null) };
-    match convert_value(input, target, manner, env) {
+    let Some(options) = text_format(call, subtype, env)? else { return Ok(Val::Null) };
+    match convert_value(input, target, options, env) {
         Err(error) if error.code() == Code::CONVERSION_FAILURE && call.arguments.len() > 6 => {
             call.argument(6, env)
         }
@@ -308,32 +308,31 @@ fn overflow(value: Val<'_>) -> Error {
 fn convert_value<'a>(
     value: Val<'a>,
     to: Type,
-    manner: ConvertOptions<'_>,
+    options: ConvertOptions<'_>,
     env: &Env<'a>,
 ) -> Result<Val<'a>> {
-    if value.kind() == to && !matches!(value, Val::Binary(subtype, _) if subtype != manner.subtype)
+    if value.kind() == to && !matches!(value, Val::Binary(subtype, _) if subtype != options.subtype)
     {
         return Ok(value);
     }
     match to {
         Type::Bool => Ok(Val::Bool(value.truthy())),
-        Type::Int32 => to_int(value, manner),
+        Type::Int32 => to_int(value, options),
         Type::Int64 => match value {
-            Val::String(text) => parse_whole(text, manner.base).map(Val::Int64),
-            Val::Binary(_, bytes) => binary::to_whole(bytes, manner).map(Val::Int64),
+            Val::String(text) => parse_whole(text, options.base).map(Val::Int64),
+            Val::Binary(_, bytes) => binary::to_whole(bytes, options).map(Val::Int64),
             value => to_long(value).map(Val::Int64),
         },
         Type::Double => match value {
-            Val::Binary(_, bytes) => binary::to_double(bytes, manner).map(Val::Double),
+            Val::Binary(_, bytes) => binary::to_double(bytes, options).map(Val::Double),
             value => to_double(value),
         },
         Type::Decimal => to_decimal(value),
-        Type::String => to_text(value, manner, env),
+        Type::String => to_text(value, options, env),
         Type::Binary => match value {
-            Val::String(text) => binary::from_text(text, manner, env),
-            value => {
-                binary::from_number(value, manner, env).ok_or_else(|| unsupported(value, "binData"))
-            }
+            Val::String(text) => binary::from_text(text, options, env),
+            value => binary::from_number(value, options, env)
+                .ok_or_else(|| unsupported(value, "binData")),
         },
         Type::Array => match value {
             Val::String(text) => json::to_array(text, env),
@@ -374,13 +373,13 @@ fn parse_whole(text: &str, base: Option<u32>) -> Result<i64> {
     text.parse().map_err(|_| parse_failure(text, "Overflow"))
 }
 
-fn to_int<'a>(value: Val<'a>, manner: ConvertOptions<'_>) -> Result<Val<'a>> {
+fn to_int<'a>(value: Val<'a>, options: ConvertOptions<'_>) -> Result<Val<'a>> {
     if let Val::Binary(_, bytes) = value {
-        let n = binary::to_whole(bytes, manner)?;
+        let n = binary::to_whole(bytes, options)?;
         return i32::try_from(n).map(Val::Int32).map_err(|_| overflow(value));
     }
     if let Val::String(text) = value {
-        let n = parse_whole(text, manner.base)?;
+        let n = parse_whole(text, options.base)?;
         return i32::try_from(n).map(Val::Int32).map_err(|_| parse_failure(text, "Overflow"));
     }
     if matches!(value, Val::DateTime(_)) {
@@ -477,16 +476,16 @@ fn to_decimal<'a>(value: Val<'a>) -> Result<Val<'a>> {
     }))
 }
 
-fn to_text<'a>(value: Val<'a>, manner: ConvertOptions<'_>, env: &Env<'a>) -> Result<Val<'a>> {
-    let text = match (value, manner.base) {
+fn to_text<'a>(value: Val<'a>, options: ConvertOptions<'_>, env: &Env<'a>) -> Result<Val<'a>> {
+    let text = match (value, options.base) {
         (Val::Int32(n), Some(base)) => binary::in_base(i64::from(n), base),
         (Val::Int64(n), Some(base)) => binary::in_base(n, base),
-        _ => plain_text(value, manner, env)?,
+        _ => plain_text(value, options, env)?,
     };
     Ok(env.text(&text))
 }
 
-fn plain_text(value: Val<'_>, manner: ConvertOptions<'_>, env: &Env<'_>) -> Result<String> {
+fn plain_text(value: Val<'_>, options: ConvertOptions<'_>, env: &Env<'_>) -> Result<String> {
     Ok(match value {
         Val::Bool(b) => b.to_string(),
         Val::ObjectId(id) => id.to_string(),
@@ -495,7 +494,7 @@ fn plain_text(value: Val<'_>, manner: ConvertOptions<'_>, env: &Env<'_>) -> Resu
             coerce_to_text(value)?.into_owned()
         }
         Val::Binary(subtype, bytes) => {
-            binary::to_text(subtype, bytes, manner, env)?.as_str().unwrap_or("").to_owned()
+            binary::to_text(subtype, bytes, options, env)?.as_str().unwrap_or("").to_owned()
         }
         other => return Err(unsupported(other, "string")),
     })

@@ -42,7 +42,7 @@ impl Line {
     }
 
     pub(super) fn distance(&self, p: UnitVector) -> f64 {
-        if interrupt::leaves(self.places.len()) {
+        if interrupt::should_stop(self.places.len()) {
             return f64::INFINITY;
         }
         self.edges().map(|(a, b)| edge_distance(a, b, p)).fold(f64::INFINITY, f64::min)
@@ -59,13 +59,13 @@ impl Line {
             let mut crosser = Crosser::new(a, b, first);
             others
                 .clone()
-                .any(|place| interrupt::leaves(1) || crosser.step(place) != Crossing::None)
+                .any(|place| interrupt::should_stop(1) || crosser.step(place) != Crossing::None)
         })
     }
 
     /// Whether a cell around a point touches the line.
     pub(super) fn meets_leaf(&self, leaf: &Leaf) -> bool {
-        if interrupt::leaves(self.places.len()) || self.places.iter().any(|p| leaf.has(*p)) {
+        if interrupt::should_stop(self.places.len()) || self.places.iter().any(|p| leaf.has(*p)) {
             return true;
         }
         let corners = leaf.corners();
@@ -248,7 +248,7 @@ impl Polygon {
         for (from, to) in line.edges() {
             let mut cuts: Vec<(f64, UnitVector)> = Vec::new();
             for ring in self.rings() {
-                if interrupt::leaves(ring.places().len()) {
+                if interrupt::should_stop(ring.places().len()) {
                     return clipped;
                 }
                 cut(from, to, ring, &mut cuts);

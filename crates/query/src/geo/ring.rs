@@ -190,7 +190,7 @@ impl Ring {
                 if second.0 > first.1 {
                     break;
                 }
-                if left == 0 || interrupt::leaves(1) {
+                if left == 0 || interrupt::should_stop(1) {
                     return Ok(());
                 }
                 left -= 1;
@@ -217,7 +217,7 @@ impl Ring {
     /// share an edge or a corner there.
     #[must_use]
     pub fn contains(&self, p: UnitVector) -> bool {
-        if !self.bounds.has(p) || interrupt::leaves(self.places.len()) {
+        if !self.bounds.has(p) || interrupt::should_stop(self.places.len()) {
             return false;
         }
         let mut crosser = Crosser::new(origin(), p, self.vertex(0));
@@ -236,7 +236,7 @@ impl Ring {
             return false;
         }
         for at in 0..other.places.len() {
-            if interrupt::leaves(self.places.len()) {
+            if interrupt::should_stop(self.places.len()) {
                 return false;
             }
             let (from, to) = (other.vertex(at), other.vertex(at + 1));
@@ -348,7 +348,7 @@ impl Ring {
     pub fn common_places(&self, other: &Ring) -> usize {
         self.places
             .iter()
-            .filter(|place| !interrupt::leaves(other.places.len()) && other.has_place(**place))
+            .filter(|place| !interrupt::should_stop(other.places.len()) && other.has_place(**place))
             .count()
     }
 
@@ -356,14 +356,14 @@ impl Ring {
     #[must_use]
     pub fn shares_edge(&self, other: &Ring) -> bool {
         self.edges().any(|(a, b)| {
-            !interrupt::leaves(other.places.len())
+            !interrupt::should_stop(other.places.len())
                 && other.edges().any(|(c, d)| (a == c && b == d) || (a == d && b == c))
         })
     }
 
     /// The angle from a point to the border.
     pub(super) fn distance(&self, p: UnitVector) -> f64 {
-        if interrupt::leaves(self.places.len()) {
+        if interrupt::should_stop(self.places.len()) {
             return f64::INFINITY;
         }
         self.edges().map(|(a, b)| edge_distance(a, b, p)).fold(f64::INFINITY, f64::min)

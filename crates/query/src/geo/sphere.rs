@@ -140,7 +140,7 @@ impl Geometry {
     /// Whether a line or polygon, or the same cell, is where a point is.
     fn meets_point(&self, p: UnitVector) -> bool {
         let leaf = Leaf::of(p);
-        self.points.iter().any(|q| !interrupt::leaves(1) && Leaf::of(*q) == leaf)
+        self.points.iter().any(|q| !interrupt::should_stop(1) && Leaf::of(*q) == leaf)
             || self.lines.iter().any(|line| !ends() && line.meets_leaf(&leaf))
             || self.polygons.iter().any(|polygon| !ends() && polygon.meets_leaf(p))
     }
@@ -176,12 +176,12 @@ impl Geometry {
         let far_side = centre.map(|n| -n);
         let reach = 2.0 * (0.5 * (2.0 - height)).sqrt().asin();
         let stays = |(a, b): (UnitVector, UnitVector)| {
-            !interrupt::leaves(1) && far_edge_distance(a, b, far_side) >= reach
+            !interrupt::should_stop(1) && far_edge_distance(a, b, far_side) >= reach
         };
         let line_stays = |line: &Line| {
             let far = |(a, b): (UnitVector, UnitVector)| far_edge_distance(a, b, far_side);
             let nearest = line.edges().min_by(|x, y| far(*x).total_cmp(&far(*y)));
-            !interrupt::leaves(line.places().len())
+            !interrupt::should_stop(line.places().len())
                 && nearest
                     .is_some_and(|(a, b)| angle(far_side, closest_on_edge(a, b, far_side)) >= reach)
         };

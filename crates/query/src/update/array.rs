@@ -261,7 +261,7 @@ pub(super) fn add_to_set(
     };
     let held = |value: &&OwnedVal| {
         let value = value.get();
-        if interrupt::leaves(array.bytes().len() / 16) {
+        if interrupt::should_stop(array.bytes().len() / 16) {
             return false;
         }
         !array

@@ -44,7 +44,7 @@ impl Level {
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum MergeStep {
     /// Leveled merging.
     Leveled,
     /// All tables of two levels are merged into the second.
@@ -56,12 +56,12 @@ pub(super) enum Step {
 }
 
 /// Chooses the next step. Around damage, young tables are merged once there are `young` runs.
-pub(super) fn next_step(levels: &[Level], young: usize) -> Step {
+pub(super) fn next_step(levels: &[Level], young: usize) -> MergeStep {
     let (Some(first), below) = (levels.first(), levels.len()) else {
-        return Step::Rest { is_stuck: false };
+        return MergeStep::Rest { is_stuck: false };
     };
     let is_stacked = |level: usize| levels[level].runs > 1;
-    let rest = Step::Rest { is_stuck: first.runs >= young };
+    let rest = MergeStep::Rest { is_stuck: first.runs >= young };
     if first.is_damaged {
         let (from, to) = out_of_the_way(levels);
         return if can_move(levels, from, to) { merge_or_move(from, to, true) } else { rest };
@@ -70,7 +70,7 @@ pub(super) fn next_step(levels: &[Level], young: usize) -> Step {
         return merge_or_move(0, below - 1, false);
     }
     let Some(top) = (1..below).find(|level| levels[*level].is_damaged || is_stacked(*level)) else {
-        return Step::Leveled;
+        return MergeStep::Leveled;
     };
     if !levels[top].is_damaged {
         let above = (1..top).rev().find(|level| !levels[*level].is_empty());
@@ -116,7 +116,7 @@ pub(super) fn can_move(levels: &[Level], from: usize, to: usize) -> bool {
 }
 
 /// All tiers are in use: makes the first one free, or merges those that fit best.
-fn make_room(levels: &[Level], top: usize) -> Step {
+fn make_room(levels: &[Level], top: usize) -> MergeStep {
     let pairs = || (1..top - 1).filter(|level| !levels[*level].is_empty());
     if let Some(tier) = pairs().find(|tier| levels[tier + 1].is_empty()) {
         return merge_or_move(tier, tier + 1, true);
@@ -128,9 +128,9 @@ fn make_room(levels: &[Level], top: usize) -> Step {
     }
 }
 
-fn merge_or_move(from: usize, to: usize, is_move: bool) -> Step {
+fn merge_or_move(from: usize, to: usize, is_move: bool) -> MergeStep {
     let (from, to) = (from as u8, to as u8);
-    if is_move { Step::Move { from, to } } else { Step::Merge { from, to } }
+    if is_move { MergeStep::Move { from, to } } else { MergeStep::Merge { from, to } }
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_sound_tree_is_merged_by_levels() {
         let levels = [level(9, 9), level(0, 0), level(5, 1)];
-        assert_eq!(next_step(&levels, 8), Step::Leveled);
+        assert_eq!(next_step(&levels, 8), MergeStep::Leveled);
     }
 
     #[test]
@@ -156,15 +156,15 @@ mod tests {
         let mut levels = [Level::default(); 7];
         // A single run needs nothing to lie on; several would become one.
         levels[0] = damaged(3, 1);
-        assert_eq!(next_step(&levels, 8), Step::Move { from: 0, to: 6 });
+        assert_eq!(next_step(&levels, 8), MergeStep::Move { from: 0, to: 6 });
         levels[0] = damaged(3, 3);
-        assert_eq!(next_step(&levels, 8), Step::Rest { is_stuck: false });
+        assert_eq!(next_step(&levels, 8), MergeStep::Rest { is_stuck: false });
         levels[6] = level(100, 1);
-        assert_eq!(next_step(&levels, 8), Step::Move { from: 0, to: 6 });
+        assert_eq!(next_step(&levels, 8), MergeStep::Move { from: 0, to: 6 });
         // The byte that counts the runs of a level must not overflow.
         levels[6].runs = RUNS_MAX;
         levels[0].runs = 9;
-        assert_eq!(next_step(&levels, 8), Step::Rest { is_stuck: true });
+        assert_eq!(next_step(&levels, 8), MergeStep::Rest { is_stuck: true });
     }
 
     #[test]
@@ -172,37 +172,37 @@ mod tests {
         let mut levels = [Level::default(); 7];
         levels[0] = damaged(3, 3);
         levels[1] = level(5, 1);
-        assert_eq!(next_step(&levels, 8), Step::Move { from: 1, to: 6 });
+        assert_eq!(next_step(&levels, 8), MergeStep::Move { from: 1, to: 6 });
         levels[6] = damaged(100, 4);
-        assert_eq!(next_step(&levels, 8), Step::Move { from: 1, to: 5 });
+        assert_eq!(next_step(&levels, 8), MergeStep::Move { from: 1, to: 5 });
         // What is stacked moves on top of something.
         levels[1].runs = 2;
-        assert_eq!(next_step(&levels, 8), Step::Move { from: 1, to: 6 });
+        assert_eq!(next_step(&levels, 8), MergeStep::Move { from: 1, to: 6 });
         levels[2] = damaged(5, 7);
-        assert_eq!(next_step(&levels, 8), Step::Move { from: 1, to: 2 });
+        assert_eq!(next_step(&levels, 8), MergeStep::Move { from: 1, to: 2 });
         levels[1] = Level::default();
-        assert_eq!(next_step(&levels, 8), Step::Move { from: 0, to: 2 });
+        assert_eq!(next_step(&levels, 8), MergeStep::Move { from: 0, to: 2 });
         levels[2].runs = RUNS_MAX - 1;
-        assert_eq!(next_step(&levels, 8), Step::Rest { is_stuck: false });
+        assert_eq!(next_step(&levels, 8), MergeStep::Rest { is_stuck: false });
     }
 
     #[test]
     fn several_young_runs_do_not_stay_without_anything_below() {
         let mut levels = [Level::default(); 7];
         levels[0] = level(3, 2);
-        assert_eq!(next_step(&levels, 8), Step::Merge { from: 0, to: 6 });
+        assert_eq!(next_step(&levels, 8), MergeStep::Merge { from: 0, to: 6 });
         levels[0] = level(3, 1);
-        assert_eq!(next_step(&levels, 8), Step::Leveled);
+        assert_eq!(next_step(&levels, 8), MergeStep::Leveled);
     }
 
     #[test]
     fn a_stacked_level_without_damage_is_merged_as_a_whole() {
         let mut levels = [Level::default(); 7];
         levels[6] = level(100, 3);
-        assert_eq!(next_step(&levels, 8), Step::Merge { from: 0, to: 6 });
+        assert_eq!(next_step(&levels, 8), MergeStep::Merge { from: 0, to: 6 });
         levels[4] = level(5, 1);
         levels[2] = level(5, 1);
-        assert_eq!(next_step(&levels, 8), Step::Merge { from: 4, to: 6 });
+        assert_eq!(next_step(&levels, 8), MergeStep::Merge { from: 4, to: 6 });
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         let mut levels = [Level::default(); 7];
         levels[6] = damaged(1000, 4);
         levels[0] = level(8, 7);
-        assert_eq!(next_step(&levels, 8), Step::Rest { is_stuck: false });
+        assert_eq!(next_step(&levels, 8), MergeStep::Rest { is_stuck: false });
         let mut merged = 0_u64;
         let mut flushed = 0_u64;
         for _ in 0..20_000 {
@@ -219,18 +219,20 @@ mod tests {
             loop {
                 let step = next_step(&levels, 8);
                 let (from, to) = match step {
-                    Step::Rest { is_stuck } => {
+                    MergeStep::Rest { is_stuck } => {
                         assert!(!is_stuck, "{levels:?}");
                         break;
                     }
-                    Step::Leveled => panic!("{levels:?}"),
-                    Step::Merge { from, to } | Step::Move { from, to } => (from.into(), to.into()),
+                    MergeStep::Leveled => panic!("{levels:?}"),
+                    MergeStep::Merge { from, to } | MergeStep::Move { from, to } => {
+                        (from.into(), to.into())
+                    }
                 };
                 let from: usize = from;
                 let to: usize = to;
                 assert!(from < to && to < 6, "{step:?} of {levels:?}");
                 assert!(levels[from + 1..to].iter().all(Level::is_empty), "{step:?} {levels:?}");
-                if matches!(step, Step::Move { .. }) {
+                if matches!(step, MergeStep::Move { .. }) {
                     // A level that is in use may not become stacked.
                     assert!(levels[to].is_empty() && levels[from].runs == 1);
                 } else {

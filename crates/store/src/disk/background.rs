@@ -56,7 +56,7 @@ fn flush_loop(shared: &Shared) {
     while shared.work.wait_for_flush() {
         let _inside = shared.background.pass();
         let result = guarded("write memory to tables of", || shared.flush_in_any_case());
-        shared.reserve.look();
+        shared.reserve.measure_free();
         shared.work.end_flush(&result);
         if result.is_err() {
             shared.work.rest_before_flush();
@@ -98,7 +98,7 @@ fn log_loop(shared: &Shared) {
         }
         let _inside = shared.background.pass();
         shared.work.unsynced.store(false, Ordering::Release);
-        shared.reserve.look();
+        shared.reserve.measure_free();
         shared.reserve.restore();
         // The log keeps the failure, and every later writer gets it.
         let _ = log.sync(log.last());

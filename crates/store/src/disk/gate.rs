@@ -10,12 +10,12 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A gate, open at first.
 #[derive(Default)]
 pub(super) struct Gate {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct GateState {
     inside: usize,
     closed: bool,
 }

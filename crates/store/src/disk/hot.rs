@@ -41,12 +41,12 @@ struct Set<'h> {
 
 #[derive(Default)]
 struct Values {
-    held: [Option<Held>; PLACES],
+    held: [Option<CachedValue>; PLACES],
     /// The place that the next key takes.
     next: usize,
 }
 
-struct Held {
+struct CachedValue {
     key: Bytes,
     value: Bytes,
     /// The commit that wrote it.
@@ -127,7 +127,7 @@ impl Hot {
         if let Some(held @ None) = values.held.get_mut(place) {
             // A copy: the value may be a part of a large buffer.
             let (key, value) = (Bytes::copy_from(key), Bytes::copy_from(value));
-            *held = Some(Held { key, value, seqno });
+            *held = Some(CachedValue { key, value, seqno });
         }
     }
 
@@ -152,7 +152,7 @@ impl Hot {
             return;
         }
         let small = operation.value.as_ref().filter(|value| value.len() <= VALUE_BYTES_MAX);
-        *held = small.map(|value| Held {
+        *held = small.map(|value| CachedValue {
             key: operation.key.clone(),
             // A cached value must not keep a large buffer alive of which it is a part.
             value: if batch.shares(value) { Bytes::copy_from(value) } else { value.clone() },

@@ -11,7 +11,7 @@ use lsm_tree::compaction::{CompactionStrategy, Leveled, MoveDown, PullDown};
 use lsm_tree::{AbstractTree, Table, TableId, Tree};
 
 use super::Shared;
-use super::around::{self, Level, Step};
+use super::around::{self, Level, MergeStep};
 use super::trees::{TABLE_BYTES, check_table, is_unreadable, tables, tree_error};
 use super::view::Tables;
 use crate::stats::MergeFailure;
@@ -75,18 +75,18 @@ impl Shared {
             }
         }
         let strategy: Arc<dyn CompactionStrategy> = match self.next_step(space) {
-            Step::Leveled => Arc::new(
+            MergeStep::Leveled => Arc::new(
                 Leveled::default()
                     .with_table_target_size(TABLE_BYTES)
                     .with_l0_threshold(YOUNG_TABLES),
             ),
-            Step::Merge { from, to } => Arc::new(PullDown(from, to)),
-            Step::Move { from, to } => {
+            MergeStep::Merge { from, to } => Arc::new(PullDown(from, to)),
+            MergeStep::Move { from, to } => {
                 let moved = self.move_level(space, from, to)?;
                 self.after_merge(space);
                 return Ok(moved);
             }
-            Step::Rest { .. } => return Ok(false),
+            MergeStep::Rest { .. } => return Ok(false),
         };
         let before = tree.current_version().id();
         match self.compact(space, |watermark| tree.compact(strategy, watermark)) {
@@ -202,7 +202,7 @@ impl Shared {
     }
 
     /// Chooses the next step of a tree.
-    fn next_step(&self, space: Space) -> Step {
+    fn next_step(&self, space: Space) -> MergeStep {
         self.look_at_damage_again(space);
         let tree = &self.trees[space.index()];
         let choose = || {
@@ -211,11 +211,13 @@ impl Shared {
             if aside.has(UNKNOWN) {
                 let is_stuck =
                     levels.first().is_some_and(|young| young.runs >= YOUNG_TABLES.into());
-                return (Step::Rest { is_stuck }, None);
+                return (MergeStep::Rest { is_stuck }, None);
             }
             let step = around::next_step(&levels, YOUNG_TABLES.into());
             let stacked = match step {
-                Step::Merge { to, .. } => Some(to).filter(|to| levels[usize::from(*to)].runs > 1),
+                MergeStep::Merge { to, .. } => {
+                    Some(to).filter(|to| levels[usize::from(*to)].runs > 1)
+                }
                 _ => None,
             };
             (step, stacked)
@@ -231,7 +233,7 @@ impl Shared {
             }
         }
         self.set_aside[space.index()].lock().is_stuck =
-            matches!(step, Step::Rest { is_stuck: true });
+            matches!(step, MergeStep::Rest { is_stuck: true });
         step
     }
 

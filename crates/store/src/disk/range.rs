@@ -7,7 +7,7 @@
 use std::ops::{Bound, Range as Span};
 use std::sync::Arc;
 
-use super::pages::{Builder, Lookup, Page, Shelf, Watch, end_of, prefix_of};
+use super::pages::{Builder, Lookup, Page, PrefixPages, Watch, end_of, prefix_of};
 use super::read::{DiskSnapshot, Pairs};
 use super::readers::OpenReader;
 use super::trees::read_error;
@@ -33,7 +33,7 @@ pub(crate) struct DiskRange {
     low: Bytes,
     high: Bytes,
     prefix: Option<u32>,
-    shelf: Option<Arc<Shelf>>,
+    prefix_pages: Option<Arc<PrefixPages>>,
     watch: Option<Watch>,
     /// The current page.
     cursor: Option<Cursor>,
@@ -42,7 +42,7 @@ pub(crate) struct DiskRange {
     reader: Option<Reader>,
     /// Collects the entries that are read, if they are to become a page.
     builder: Option<Builder>,
-    /// Whether the next page is to be added to the shelf.
+    /// Whether the next page is to be added to the pages of its prefix.
     keep: bool,
     /// Whether to add it even if it is small, since it is read only for later readers.
     ahead: bool,
@@ -120,7 +120,7 @@ impl DiskRange {
             low: Bytes::default(),
             high: Bytes::default(),
             prefix: None,
-            shelf: None,
+            prefix_pages: None,
             watch: None,
             cursor: None,
             entry: None,
@@ -138,7 +138,7 @@ impl DiskRange {
         let paged = matches!(space, Space::Documents | Space::Indexes);
         match single_prefix(from, to).filter(|_| paged) {
             Some((prefix, low, high)) => {
-                range.shelf = range.snapshot.shared.pages.shelf(space, prefix);
+                range.prefix_pages = range.snapshot.shared.pages.prefix_pages(space, prefix);
                 (range.prefix, range.low, range.high) = (Some(prefix), low, high);
             }
             None => range.reader = Some(range.open(from, to, Bytes::default(), false)?),
@@ -225,7 +225,7 @@ impl DiskRange {
                 }
             } else if self.prefix.is_none() || self.low >= self.high {
                 return Ok(false);
-            } else if self.look()? {
+            } else if self.seek_page()? {
                 return Ok(true);
             }
         }
@@ -240,19 +240,19 @@ impl DiskRange {
 
     /// Looks for a page at the position; if there is none, begins to read the tree. Returns
     /// whether there is a current entry.
-    fn look(&mut self) -> Result<bool> {
+    fn seek_page(&mut self) -> Result<bool> {
         let mut found = self.find();
         if !std::mem::replace(&mut self.begun, true) {
-            if self.shelf.is_none()
+            if self.prefix_pages.is_none()
                 && let Some(prefix) = self.prefix
             {
-                self.shelf = self.snapshot.make_shelf(self.space, prefix);
+                self.prefix_pages = self.snapshot.make_prefix_pages(self.space, prefix);
             }
             let pages = &self.snapshot.shared.pages;
-            match (&found, &self.shelf) {
-                (Lookup::Page(_), Some(shelf)) => pages.count_hit(shelf),
-                (Lookup::Gap(_), Some(shelf)) => {
-                    let worth = pages.count_miss(shelf);
+            match (&found, &self.prefix_pages) {
+                (Lookup::Page(_), Some(prefix_pages)) => pages.count_hit(prefix_pages),
+                (Lookup::Gap(_), Some(prefix_pages)) => {
+                    let worth = pages.count_miss(prefix_pages);
                     // A range in page mode reads this page anyway.
                     if worth && !self.by_page {
                         self.read_ahead()?;
@@ -263,20 +263,20 @@ impl DiskRange {
             }
         }
         // The second page in a row: this is a scan, for which small pages are expensive.
-        if let (Lookup::Page(page), true, Some(shelf), Some(prefix)) =
-            (&found, self.pages_read > 0, &self.shelf, self.prefix)
+        if let (Lookup::Page(page), true, Some(prefix_pages), Some(prefix)) =
+            (&found, self.pages_read > 0, &self.prefix_pages, self.prefix)
             && self.direction == Direction::Forward
             && *page.from() == self.low
-            && self.snapshot.shared.pages.join((self.space, prefix, shelf), page).is_some()
+            && self.snapshot.shared.pages.join((self.space, prefix, prefix_pages), page).is_some()
         {
             found = self.find();
         }
         if self.pages_read == 1
             && self.watch.is_none()
-            && let Some(shelf) = &self.shelf
+            && let Some(prefix_pages) = &self.prefix_pages
         {
             // There may be gaps later, after the scanning statement has written.
-            self.watch = shelf.watch(self.snapshot.seqno);
+            self.watch = prefix_pages.watch(self.snapshot.seqno);
         }
         match found {
             Lookup::Page(page) => {
@@ -305,8 +305,8 @@ impl DiskRange {
                 let bounds = (Bound::Included(&*low), Bound::Excluded(&*high));
                 self.reader = Some(self.open(bounds.0, bounds.1, end, joins)?);
                 // If commits came in between, the page would be refused.
-                let is_newest = || match &self.shelf {
-                    Some(shelf) => !shelf.is_newer(self.snapshot.seqno),
+                let is_newest = || match &self.prefix_pages {
+                    Some(prefix_pages) => !prefix_pages.is_newer(self.snapshot.seqno),
                     None => false,
                 };
                 self.keep = (self.watch.is_some() || is_newest())
@@ -325,8 +325,10 @@ impl DiskRange {
     }
 
     fn find(&self) -> Lookup {
-        match &self.shelf {
-            Some(shelf) => shelf.find(self.position(), self.direction, self.snapshot.seqno),
+        match &self.prefix_pages {
+            Some(prefix_pages) => {
+                prefix_pages.find(self.position(), self.direction, self.snapshot.seqno)
+            }
             None => Lookup::Gap(None),
         }
     }
@@ -519,16 +521,16 @@ impl DiskRange {
         Some(page)
     }
 
-    /// Adds a page to the shelf for other readers.
+    /// Adds a page to the pages of its prefix for other readers.
     fn put(&mut self, page: &Arc<Page>, stay: bool) {
         let Some(prefix) = self.prefix else { return };
-        if self.shelf.is_none() {
-            self.shelf = self.snapshot.make_shelf(self.space, prefix);
+        if self.prefix_pages.is_none() {
+            self.prefix_pages = self.snapshot.make_prefix_pages(self.space, prefix);
         }
-        let Some(shelf) = &self.shelf else { return };
+        let Some(prefix_pages) = &self.prefix_pages else { return };
         let pages = &self.snapshot.shared.pages;
         let seqno = self.snapshot.seqno;
-        pages.put((self.space, prefix, shelf), page, seqno, &mut self.watch, stay);
+        pages.put((self.space, prefix, prefix_pages), page, seqno, &mut self.watch, stay);
     }
 
     /// Reads a page at a key, for later readers.
@@ -538,16 +540,18 @@ impl DiskRange {
         };
         let (from, to) = (Bound::Included(key), Bound::Excluded(&*end));
         let mut range = DiskRange::new(snapshot.clone(), space, from, to, Direction::Forward)?;
-        if range.shelf.is_none() {
-            range.shelf = snapshot.make_shelf(space, prefix);
+        if range.prefix_pages.is_none() {
+            range.prefix_pages = snapshot.make_prefix_pages(space, prefix);
         }
         range.read_ahead()
     }
 
     /// Reads a page at the position, beyond what this range needs, for later readers.
     fn read_ahead(&mut self) -> Result<()> {
-        let (Some(shelf), Some(prefix)) = (&self.shelf, self.prefix) else { return Ok(()) };
-        shelf.pay();
+        let (Some(prefix_pages), Some(prefix)) = (&self.prefix_pages, self.prefix) else {
+            return Ok(());
+        };
+        prefix_pages.pay();
         let Lookup::Gap(page) = self.find() else { return Ok(()) };
         let (low, high) = match self.direction {
             Direction::Forward => (Some(self.low.clone()), page.or_else(|| end_of(prefix))),

@@ -7,7 +7,7 @@ use lsm_tree::KvPair;
 
 use super::Shared;
 use super::history::KeptVersion;
-use super::pages::{Looked, Shelf};
+use super::pages::{PointRead, PrefixPages};
 use super::range::DiskRange;
 use super::trees::read_error;
 use super::view::{Entries, View};
@@ -68,8 +68,8 @@ impl DiskSnapshot {
 
     pub(crate) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let read_page = match self.shared.pages.get(space, key, self.seqno) {
-            Looked::Known(value) => return Ok(value),
-            Looked::Unknown { read_page } => read_page,
+            PointRead::Known(value) => return Ok(value),
+            PointRead::Unknown { read_page } => read_page,
         };
         let value = self.get_from_tree(space, key)?;
         let page_bytes = self.shared.pages.page_bytes();
@@ -110,8 +110,8 @@ impl DiskSnapshot {
             return Ok(Some(value));
         }
         let value = match self.shared.pages.get(space, key, self.seqno) {
-            Looked::Known(value) => value,
-            Looked::Unknown { .. } => self.get_from_tree(space, key)?,
+            PointRead::Known(value) => value,
+            PointRead::Unknown { .. } => self.get_from_tree(space, key)?,
         };
         if let Some(value) = &value
             && hot.want(space, key, value)
@@ -184,14 +184,14 @@ impl DiskSnapshot {
         self.shared.pages.split(space, from, to, parts)
     }
 
-    /// Returns the shelf of a prefix; creates it if needed.
-    pub(super) fn make_shelf(&self, space: Space, prefix: u32) -> Option<Arc<Shelf>> {
-        if let Some(shelf) = self.shared.pages.shelf(space, prefix) {
-            return Some(shelf);
+    /// Returns the pages of a prefix; creates the set if needed.
+    pub(super) fn make_prefix_pages(&self, space: Space, prefix: u32) -> Option<Arc<PrefixPages>> {
+        if let Some(prefix_pages) = self.shared.pages.prefix_pages(space, prefix) {
+            return Some(prefix_pages);
         }
-        // With the commit lock held no commit is running, and each later one sees the shelf.
+        // With the commit lock held no commit is running, and each later one sees the set.
         let _commit = self.shared.commit.lock();
-        self.shared.pages.make_shelf(space, prefix, self.shared.tracker.published())
+        self.shared.pages.make_prefix_pages(space, prefix, self.shared.tracker.published())
     }
 }
 

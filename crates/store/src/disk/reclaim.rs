@@ -98,7 +98,7 @@ impl Shared {
         }
         result?;
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
-        self.reserve.look();
+        self.reserve.measure_free();
         self.after_merge(space);
         Ok(before.saturating_sub(tree.disk_space()))
     }

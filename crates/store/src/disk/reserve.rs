@@ -64,13 +64,13 @@ impl Reserve {
         let file = Mutex::new(FileState { is_there, last_try: None, logged: None });
         let (released, free) = (AtomicBool::new(false), AtomicU64::new(u64::MAX));
         let reserve = Reserve { path, bytes, device, released, free, file };
-        let is_full = !is_there && reserve.look() < bytes.saturating_mul(2);
+        let is_full = !is_there && reserve.measure_free() < bytes.saturating_mul(2);
         reserve.released.store(is_full, Ordering::Release);
         reserve
     }
 
     /// Looks how much space is free; returns the bytes.
-    pub(super) fn look(&self) -> u64 {
+    pub(super) fn measure_free(&self) -> u64 {
         let has_room = self.device.as_ref().is_none_or(|device| device.has_room());
         let free = if has_room { free_bytes(&self.path) } else { 0 };
         self.free.store(free, Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl Reserve {
         if let Some(device) = &self.device {
             device.release_reserve();
         }
-        self.look();
+        self.measure_free();
         true
     }
 
@@ -129,7 +129,7 @@ impl Reserve {
             return false;
         }
         file.last_try = Some(Instant::now());
-        if self.look() < self.bytes.saturating_mul(2)
+        if self.measure_free() < self.bytes.saturating_mul(2)
             || LogFile::create(&self.path, self.bytes, false, self.device.clone()).is_err()
         {
             // Without the file, the free space itself is the reserve.

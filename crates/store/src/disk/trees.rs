@@ -122,14 +122,14 @@ impl TreeSetup {
             {
                 Err(StoreError::io("open", &folder, &error))
             }
-            Ok(Err(error)) => Err(self.blame(&folder, &format!("{error:?}"))),
+            Ok(Err(error)) => Err(self.damaged_file(&folder, &format!("{error:?}"))),
             // The tree panics if a structure has a valid checksum but invalid content.
-            Ok(Ok(_)) | Err(_) => Err(self.blame(&folder, "its structure makes no sense")),
+            Ok(Ok(_)) | Err(_) => Err(self.damaged_file(&folder, "its structure makes no sense")),
         }
     }
 
     /// Finds the file of a tree that keeps it from opening.
-    fn blame(&self, folder: &Path, what: &str) -> StoreError {
+    fn damaged_file(&self, folder: &Path, what: &str) -> StoreError {
         let tables = std::fs::read_dir(folder.join(TABLES));
         for entry in tables.into_iter().flatten().flatten() {
             let path = entry.path();

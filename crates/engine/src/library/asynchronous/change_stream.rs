@@ -76,7 +76,7 @@ impl<E: DeserializeOwned + 'static> Source for Blocking<E> {
     }
 
     fn fetch(&mut self) -> Result<()> {
-        self.look()
+        self.fetch()
     }
 }
 

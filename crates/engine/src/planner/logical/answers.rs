@@ -48,7 +48,7 @@ pub struct PipelineAnswer {
 
 /// A question to patterns.
 #[derive(Clone, Copy)]
-pub enum Asked<'a> {
+pub enum PatternQuery<'a> {
     /// A replacement for the filter of a find.
     Filter {
         /// The collection.
@@ -93,12 +93,12 @@ pub enum Answer {
 /// When the store fails.
 pub fn answer(
     source: Option<&mut dyn PatternAnswers>,
-    asked: &Asked<'_>,
+    query: &PatternQuery<'_>,
 ) -> Result<Option<(Answer, RuleId)>> {
     let Some(source) = source else { return Ok(None) };
     for (at, rule) in RULES.iter().enumerate() {
         if let Apply::Answer(apply) = rule.apply
-            && let Some(answer) = apply(&mut *source, asked)?
+            && let Some(answer) = apply(&mut *source, query)?
         {
             return Ok(Some((answer, RuleId(at))));
         }

@@ -25,7 +25,7 @@ mod rules;
 mod stage;
 
 pub use access::{CountQuery, Decision, GroupNeeds, Needs, counts_from_counters, decide};
-pub use answers::{Answer, Asked, PatternAnswers, PipelineAnswer, answer};
+pub use answers::{Answer, PatternAnswers, PatternQuery, PipelineAnswer, answer};
 pub use compiled::{Front, Joined, Shape, Shapes, absorbs, front, is_count_only, joined};
 pub use fired::{Fired, InnerFired, RuleId};
 pub use pipeline::{Optimised, optimise};
@@ -54,7 +54,7 @@ pub enum Apply {
     /// one stage before a change, so a rule must not undo what another one does.
     Written(fn(&mut Pipeline<'_>, usize) -> bool),
     /// On a query before it is compiled: what patterns answer in its place.
-    Answer(fn(&mut dyn PatternAnswers, &Asked<'_>) -> Result<Option<Answer>>),
+    Answer(fn(&mut dyn PatternAnswers, &PatternQuery<'_>) -> Result<Option<Answer>>),
     /// On a compiled stage and the next one: whether the first can do the work of both. The stage
     /// itself may decline.
     Absorb(fn(&Shape<'_>, &Shape<'_>) -> bool),

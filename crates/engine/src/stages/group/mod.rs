@@ -304,7 +304,7 @@ impl Stream for Grouping {
         self.ready && self.partitions.is_empty() && self.given == self.table.len()
     }
 
-    fn figures(&self, out: &mut Writer<'_>) {
+    fn write_own_stats(&self, out: &mut Writer<'_>) {
         let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         out.bool("usedDisk", self.totals.spills > 0);
         out.i64("spills", long(self.totals.spills));

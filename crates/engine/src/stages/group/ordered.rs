@@ -2,7 +2,7 @@
 //! when the next one begins, so that there is no table and little memory, and the first groups are
 //! returned before the input ends.
 
-use super::program::{Eyes, Program};
+use super::program::{Program, ThreadSlots};
 use super::table::Table;
 use crate::exec::columns::Columns;
 use crate::exec::{Doc, Examined, Stream, Take, Visit};
@@ -14,7 +14,7 @@ use value::{RawDoc, Result, Writer};
 pub(super) struct Ordered {
     input: Box<dyn Stream>,
     program: Program,
-    eyes: Eyes,
+    slots: ThreadSlots,
     /// Consecutive groups; the last one may still grow while the input has more.
     table: Table,
     given: usize,
@@ -24,9 +24,9 @@ pub(super) struct Ordered {
 
 impl Ordered {
     pub(super) fn new(input: Box<dyn Stream>, program: Program) -> Ordered {
-        let eyes = program.eyes();
+        let slots = program.thread_slots();
         let (table, arena) = (Table::ordered(&program), Bump::new());
-        Ordered { input, program, eyes, table, given: 0, ended: false, arena }
+        Ordered { input, program, slots, table, given: 0, ended: false, arena }
     }
 
     /// The number of complete groups.
@@ -45,9 +45,9 @@ impl Ordered {
                 self.table.keep_last();
                 self.given = 0;
             }
-            let Ordered { input, program, eyes, table, arena, .. } = self;
+            let Ordered { input, program, slots, table, arena, .. } = self;
             let wanted = program.reads.as_deref().unwrap_or(&[]);
-            let mut taker = Taker { program, eyes, table, arena };
+            let mut taker = Taker { program, slots, table, arena };
             self.ended = !input.lend(op, wanted, &mut taker)?;
         }
         Ok(true)
@@ -85,7 +85,7 @@ impl Stream for Ordered {
         self.ended && self.given >= self.table.len()
     }
 
-    fn figures(&self, out: &mut Writer<'_>) {
+    fn write_own_stats(&self, out: &mut Writer<'_>) {
         out.bool("usedDisk", false);
         out.i64("spills", 0).i64("spilledBytes", 0).i64("spilledRecords", 0);
     }
@@ -98,14 +98,14 @@ impl Stream for Ordered {
 /// Adds lent documents to the current group, or begins the next.
 struct Taker<'t> {
     program: &'t Program,
-    eyes: &'t mut Eyes,
+    slots: &'t mut ThreadSlots,
     table: &'t mut Table,
     arena: &'t mut Bump,
 }
 
 impl Take for Taker<'_> {
     fn document(&mut self, doc: RawDoc<'_>) -> Result<()> {
-        self.program.take(self.eyes, (doc, RawDoc::empty()), self.arena, self.table)?;
+        self.program.take(self.slots, (doc, RawDoc::empty()), self.arena, self.table)?;
         self.arena.reset();
         Ok(())
     }

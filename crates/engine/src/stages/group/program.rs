@@ -31,7 +31,7 @@ pub(super) struct Program {
 }
 
 /// The slots of a program as one thread fills them.
-pub(super) struct Eyes {
+pub(super) struct ThreadSlots {
     /// Slots of the document.
     outer: Slots,
     /// Slots of the elements of its array.
@@ -227,9 +227,9 @@ impl Program {
     }
 
     /// The state that one thread needs to read documents.
-    pub(super) fn eyes(&self) -> Eyes {
+    pub(super) fn thread_slots(&self) -> ThreadSlots {
         let inner = self.unwind.as_ref().map_or_else(Slots::none, |unwound| unwound.inner.clone());
-        Eyes { outer: self.slots.clone(), inner }
+        ThreadSlots { outer: self.slots.clone(), inner }
     }
 
     /// Adds a document, or each element of its array, to its group. `meta` is the document's
@@ -237,14 +237,14 @@ impl Program {
     #[inline]
     pub(super) fn take(
         &self,
-        eyes: &mut Eyes,
+        slots: &mut ThreadSlots,
         (doc, meta): (RawDoc<'_>, RawDoc<'_>),
         arena: &Bump,
         table: &mut Table,
     ) -> Result<()> {
         let (mut few, mut many) = ([MISSING; VALUES], Vec::new());
         let values = slot_values(&mut few, &mut many, self.slots.len());
-        eyes.outer.fill(doc, arena, values);
+        slots.outer.fill(doc, arena, values);
         let values = &*values;
         let Some(unwound) = &self.unwind else {
             return table.add(self, &Env::new(doc, arena).with_meta(meta).with_slots(values));
@@ -255,23 +255,23 @@ impl Program {
                 let mut elements = elements.iter();
                 while let Some((_, element)) = elements.next_bytes() {
                     interrupt::check()?;
-                    self.take_element(eyes, element, (doc, meta), values, arena, table)?;
+                    self.take_element(slots, element, (doc, meta), values, arena, table)?;
                 }
                 Ok(())
             }
             Val::Array(_) if unwound.keep_empty => {
-                self.take_element(eyes, MISSING, (doc, meta), values, arena, table)
+                self.take_element(slots, MISSING, (doc, meta), values, arena, table)
             }
             Val::Array(_) => Ok(()),
             value if value.is_nullish() && !unwound.keep_empty => Ok(()),
-            _ => self.take_element(eyes, array, (doc, meta), values, arena, table),
+            _ => self.take_element(slots, array, (doc, meta), values, arena, table),
         }
     }
 
     /// Adds one element of a document's array to its group; `outer` are the document's slots.
     fn take_element<'a>(
         &'a self,
-        eyes: &mut Eyes,
+        slots: &mut ThreadSlots,
         element: RawVal<'a>,
         (doc, meta): (RawDoc<'a>, RawDoc<'a>),
         outer: &[RawVal<'a>],
@@ -282,7 +282,7 @@ impl Program {
         let values = slot_values(&mut few, &mut many, outer.len());
         values.copy_from_slice(outer);
         if let Some(unwound) = &self.unwind {
-            unwound.fill(&mut eyes.inner, element, arena, values);
+            unwound.fill(&mut slots.inner, element, arena, values);
         }
         table.add(self, &Env::new(doc, arena).with_meta(meta).with_slots(values))
     }

@@ -3,7 +3,7 @@
 //! Each thread fills its own table. At the end the groups of the second are appended to those of
 //! the first, so that firsts, lasts and lists are as if one thread had read everything.
 
-use super::program::{Eyes, Program};
+use super::program::{Program, ThreadSlots};
 use super::spill::{Groups, Spill};
 use super::table::Table;
 use crate::exec::columns::Columns;
@@ -15,9 +15,9 @@ use std::thread;
 use value::{Error, RawDoc, Result};
 
 /// Documents between two checks of the memory in use.
-const DOCUMENTS_BETWEEN_LOOKS: u32 = 256;
+const DOCUMENTS_BETWEEN_CHECKS: u32 = 256;
 /// Bytes of documents between two checks, when they are large.
-const BYTES_BETWEEN_LOOKS: usize = 1024 * 1024;
+const BYTES_BETWEEN_CHECKS: usize = 1024 * 1024;
 /// The number of documents after which the number of groups is judged: merging many groups would
 /// cost more than a second thread gains.
 const DOCUMENTS_BEFORE_HELP: u32 = 4096;
@@ -114,9 +114,9 @@ impl<'p> Reader<'p> {
         op: &Operation,
         early: &mut dyn FnMut(&Table) -> Result<()>,
     ) -> Result<()> {
-        let (eyes, arena) = (self.program.eyes(), Bump::new());
+        let (slots, arena) = (self.program.thread_slots(), Bump::new());
         let program = self.program;
-        let mut taker = Taker { reader: self, op, early, eyes, arena, seen: 0, bytes: 0 };
+        let mut taker = Taker { reader: self, op, early, slots, arena, seen: 0, bytes: 0 };
         if input.has_meta() {
             while let Some(doc) = input.next(op)? {
                 let meta = input.meta().unwrap_or_default();
@@ -162,7 +162,7 @@ struct Taker<'t, 'p> {
     reader: &'t mut Reader<'p>,
     op: &'t Operation,
     early: &'t mut dyn FnMut(&Table) -> Result<()>,
-    eyes: Eyes,
+    slots: ThreadSlots,
     arena: Bump,
     seen: u32,
     /// Bytes of documents since the last check.
@@ -173,21 +173,21 @@ impl Taker<'_, '_> {
     #[inline]
     fn take(&mut self, doc: RawDoc<'_>, meta: RawDoc<'_>) -> Result<()> {
         let Reader { program, table, .. } = &mut *self.reader;
-        program.take(&mut self.eyes, (doc, meta), &self.arena, table)?;
+        program.take(&mut self.slots, (doc, meta), &self.arena, table)?;
         self.bytes = self.bytes.saturating_add(doc.bytes().len());
-        self.took()
+        self.note_document()
     }
 
     /// Checks periodically whether to continue.
     #[inline]
-    fn took(&mut self) -> Result<()> {
+    fn note_document(&mut self) -> Result<()> {
         self.arena.reset();
         self.seen = self.seen.wrapping_add(1);
-        let many = self.seen.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS);
-        if many || self.bytes > BYTES_BETWEEN_LOOKS { self.look() } else { Ok(()) }
+        let many = self.seen.is_multiple_of(DOCUMENTS_BETWEEN_CHECKS);
+        if many || self.bytes > BYTES_BETWEEN_CHECKS { self.check_limits() } else { Ok(()) }
     }
 
-    fn look(&mut self) -> Result<()> {
+    fn check_limits(&mut self) -> Result<()> {
         self.bytes = 0;
         let Reader { program, table, spill, stop } = &mut *self.reader;
         table.check_memory(program, spill, self.op)?;
@@ -208,6 +208,6 @@ impl Take for Taker<'_, '_> {
     fn entry(&mut self, columns: Columns<'_>) -> Result<()> {
         let Reader { program, table, .. } = &mut *self.reader;
         table.add_entry(program, &columns, &self.arena)?;
-        self.took()
+        self.note_document()
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::exec::ready::Ready;
 use crate::stages;
-use crate::stages::pipeline::follow;
+use crate::stages::pipeline::open_stages;
 use proptest::prelude::*;
 use query::ParseContext;
 use value::ejson;
@@ -18,7 +18,7 @@ fn run(pipeline: &str, docs: &[DocBuf], bytes_max: usize, together: bool) -> Res
     let own = docs.to_vec();
     let input: Box<dyn Stream> = Box::new(Ready(own.into_iter()));
     let mut stream = if together {
-        follow(&parsed, input)
+        open_stages(&parsed, input)
     } else {
         parsed.iter().fold(input, |stream, stage| match stage.role() {
             Role::Group(group) => {
@@ -150,7 +150,7 @@ fn two_threads_give_what_one_gives() {
         let Val::Array(list) = source.get() else { panic!("an array") };
         let context = StageContext::of_view(ParseContext::new(0), "test");
         let parsed = stages::parse(list, &context).expect("compiles");
-        let mut stream = follow(&parsed, Box::new(Halves(docs.clone())));
+        let mut stream = open_stages(&parsed, Box::new(Halves(docs.clone())));
         let mut found = Vec::new();
         while let Some(doc) = stream.next(&op).expect("groups") {
             found.push(ejson::print(doc.raw(), ejson::Format::Canonical));
@@ -171,7 +171,7 @@ fn two_threads_give_the_error_of_either() {
         let Val::Array(list) = source.get() else { panic!("an array") };
         let context = StageContext::of_view(ParseContext::new(0), "test");
         let parsed = stages::parse(list, &context).expect("compiles");
-        let mut stream = follow(&parsed, Box::new(Halves(docs.clone())));
+        let mut stream = open_stages(&parsed, Box::new(Halves(docs.clone())));
         assert_eq!(stream.next(&op).err().map(|error| error.code().0), Some(14));
         // The other half has it now.
         docs.reverse();
@@ -229,7 +229,7 @@ fn a_group_that_may_not_use_the_disk_fails_beyond_its_memory() {
     let Val::Array(list) = source.get() else { panic!("an array") };
     let context = StageContext::of_view(ParseContext::new(0), "test");
     let parsed = stages::parse(list, &context).expect("compiles");
-    let mut stream = follow(&parsed, Box::new(Ready(docs.into_iter())));
+    let mut stream = open_stages(&parsed, Box::new(Ready(docs.into_iter())));
     assert_eq!(stream.next(&op).err().map(|error| error.code().0), Some(292));
 }
 
@@ -241,7 +241,7 @@ fn a_group_that_is_killed_stops_and_leaves_no_files() {
     let Val::Array(list) = source.get() else { panic!("an array") };
     let context = StageContext::of_view(ParseContext::new(0), "test");
     let parsed = stages::parse(list, &context).expect("compiles");
-    let mut stream = follow(&parsed, Box::new(Ready(docs.into_iter())));
+    let mut stream = open_stages(&parsed, Box::new(Ready(docs.into_iter())));
     assert!(stream.next(&op).expect("groups").is_some());
     let folder = op.scratch().folder().to_owned();
     assert!(std::fs::read_dir(&folder).expect("has files").count() > 0);

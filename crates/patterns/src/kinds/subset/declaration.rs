@@ -1,6 +1,6 @@
 //! Declarations of the kind `subset`.
 
-use super::{Ask, Rows, grouped};
+use super::{Rows, SubsetOptions, grouped};
 use crate::declaration::Parsed;
 use crate::declaration::options::Options;
 use crate::fold::Folded;
@@ -37,7 +37,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let mut reads = vec![foreign.to_owned()];
     let compiled = filter_of(filter, &mut reads)?;
     let (window, meant) = window_of(options, &mut reads)?.unzip();
-    let ask = Ask {
+    let options = SubsetOptions {
         from,
         collection,
         local,
@@ -49,7 +49,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         into,
         count,
     };
-    let fold = grouped(&ask, compiled, meant, reads)?;
+    let fold = grouped(&options, compiled, meant, reads)?;
     let declared = DocBuf::build(|out| {
         out.str("into", into).str("from", from).doc("on", |out| {
             out.str("local", local).str("foreign", foreign);

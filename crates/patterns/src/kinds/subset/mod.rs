@@ -48,7 +48,7 @@ impl Form for Rows {
 }
 
 /// The options of a subset.
-pub struct Ask<'a> {
+pub struct SubsetOptions<'a> {
     /// The collection of the children.
     pub from: &'a str,
     /// The collection of the parents.
@@ -76,26 +76,29 @@ pub struct Ask<'a> {
 /// # Errors
 /// BadValue for an invalid order.
 pub fn grouped(
-    ask: &Ask<'_>,
+    options: &SubsetOptions<'_>,
     filter: Option<Filter>,
     window: Option<Window>,
     mut reads: Vec<String>,
 ) -> Result<Fold> {
-    reads.extend(ask.sort.iter().map(|(path, _)| path.to_owned()));
-    match ask.fields {
+    reads.extend(options.sort.iter().map(|(path, _)| path.to_owned()));
+    match options.fields {
         Some(fields) => reads.extend(fields.iter().map(|path| (*path).to_owned())),
         None => reads.push(String::new()),
     }
-    let kept = KeptFields::new(ask.fields, ask.id_as)?;
-    let accumulator = Accumulator::first_children(ask.sort, ask.limit, kept)?;
-    let mut fields = vec![Field { path: Path::new(ask.into), accumulator }];
-    if let Some(count) = ask.count {
+    let kept = KeptFields::new(options.fields, options.id_as)?;
+    let accumulator = Accumulator::first_children(options.sort, options.limit, kept)?;
+    let mut fields = vec![Field { path: Path::new(options.into), accumulator }];
+    if let Some(count) = options.count {
         fields.push(Field { path: Path::new(count), accumulator: Accumulator::Count });
     }
     Ok(Fold {
-        source: ask.from.to_owned(),
-        target: ask.collection.to_owned(),
-        keys: Keys::Parents { local: Path::new(ask.local), foreign: Path::new(ask.foreign) },
+        source: options.from.to_owned(),
+        target: options.collection.to_owned(),
+        keys: Keys::Parents {
+            local: Path::new(options.local),
+            foreign: Path::new(options.foreign),
+        },
         unwind: None,
         siblings: None,
         filter,

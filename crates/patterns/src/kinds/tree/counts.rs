@@ -17,7 +17,7 @@ pub(super) struct Counted {
 }
 
 /// The position of a node: `None` if it does not exist, else its parent, if it has one.
-pub(super) type Standing = Option<Option<OwnedVal>>;
+pub(super) type NodePosition = Option<Option<OwnedVal>>;
 
 const NODE: u8 = 5;
 
@@ -67,15 +67,15 @@ fn keep(
 pub(super) fn update(
     pattern: &Pattern,
     documents: &mut dyn Documents,
-    nodes: &[(Vec<u8>, Standing)],
+    nodes: &[(Vec<u8>, NodePosition)],
     touched: &mut BTreeMap<Vec<u8>, OwnedVal>,
 ) -> Result<()> {
     let mut moved = Vec::new();
     // All removals come before the first addition, so that no cycle can exist in between.
-    for (encoded, standing) in nodes {
+    for (encoded, position) in nodes {
         let mut counted = of(pattern, documents, encoded)?;
         let place = |parent: &Option<OwnedVal>| parent.as_ref().map(|p| keys::key(p.get()));
-        let stays = match standing {
+        let stays = match position {
             Some(parent) => counted.exists && place(parent) == place(&counted.parent),
             None => !counted.exists,
         };
@@ -88,10 +88,10 @@ pub(super) fn update(
             counted.exists = false;
             keep(pattern, documents, encoded, &counted)?;
         }
-        moved.push((encoded, standing));
+        moved.push((encoded, position));
     }
-    for (encoded, standing) in moved {
-        let Some(parent) = standing else { continue };
+    for (encoded, position) in moved {
+        let Some(parent) = position else { continue };
         let mut counted = of(pattern, documents, encoded)?;
         counted.exists = true;
         counted.parent.clone_from(parent);

@@ -2,9 +2,9 @@
 //! descendants.
 
 use super::{DEPTH_MAX, Tree, counts};
-use crate::blame::shown;
 use crate::documents::Documents;
 use crate::edit::{self, Assignment};
+use crate::error_context::value_text;
 use crate::pattern::{Pattern, Phase};
 use bumpalo::Bump;
 use query::expr::Env;
@@ -87,7 +87,7 @@ impl Tree {
                 return Err(violation(format!("'{}' cannot be an array", self.parent.text())));
             }
             if keys::key(next.get()) == own {
-                let ids = chain.iter().map(|step| shown(step.id.get())).collect::<Vec<_>>();
+                let ids = chain.iter().map(|step| value_text(step.id.get())).collect::<Vec<_>>();
                 return Err(violation(format!(
                     "the node would be its own ancestor (cycle over {})",
                     if ids.is_empty() { "itself".to_owned() } else { ids.join(", ") }

@@ -135,15 +135,15 @@ impl Tree {
     ) -> Result<()> {
         let mut touched: BTreeMap<Vec<u8>, OwnedVal> = BTreeMap::new();
         if self.counts() {
-            let mut standings = Vec::new();
+            let mut positions = Vec::new();
             for (encoded, node) in nodes {
-                let standing = self.find_node(pattern, documents, node.key.get())?.map(|doc| {
+                let position = self.find_node(pattern, documents, node.key.get())?.map(|doc| {
                     let parent = self.parent_key_of(doc.as_doc());
                     (!parent.get().is_nullish()).then_some(parent)
                 });
-                standings.push((encoded.clone(), standing));
+                positions.push((encoded.clone(), position));
             }
-            counts::update(pattern, documents, &standings, &mut touched)?;
+            counts::update(pattern, documents, &positions, &mut touched)?;
         }
         let deferred = pattern.is_deferred();
         for (encoded, node) in nodes {

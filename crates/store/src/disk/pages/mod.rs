@@ -1,14 +1,14 @@
 //! A cache of pages above the trees. Pages hold the newest state of ranges of documents and index
 //! entries. Scans read them without merging, and point reads without searching tables.
 //!
-//! `page.rs` is one page, `shelf.rs` the pages of one prefix and which snapshots may read them.
-//! This file has all shelves, their common memory limit, and eviction. The evicted page is chosen
+//! `page.rs` is one page, `prefix.rs` the pages of one prefix and which snapshots may read them.
+//! This file has the pages of all prefixes, their common memory limit, and eviction. The evicted page is chosen
 //! at random: repeated scans of more than fits then still hit the share that fits, while LRU would
 //! hit nothing. Own code, because pages follow commits: a general cache does not know for which
 //! snapshots an entry is valid.
 
 mod page;
-mod shelf;
+mod prefix;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use parking_lot::{Mutex, RwLock};
 
 pub(super) use page::Builder;
 pub(crate) use page::Page;
-use shelf::Changed;
-pub(super) use shelf::{Lookup, Shared, Shelf, Watch};
+use prefix::Changed;
+pub(super) use prefix::{Lookup, PrefixPages, Shared, Watch};
 
 use crate::{Batch, Bytes, Seqno, Space};
 
@@ -36,7 +36,7 @@ const SHARE_MAX: u64 = 16;
 /// The pages of all prefixes.
 pub(super) struct Pages {
     /// By prefix, for documents and for indexes.
-    shelves: [RwLock<BTreeMap<u32, Arc<Shelf>>>; 2],
+    by_prefix: [RwLock<BTreeMap<u32, Arc<PrefixPages>>>; 2],
     places: Mutex<Places>,
     /// Bytes that pages take, and their limit.
     used: AtomicU64,
@@ -60,7 +60,7 @@ struct Places {
 }
 
 /// The result of a point read.
-pub(super) enum Looked {
+pub(super) enum PointRead {
     /// A page answers: the value, or `None` if the key does not exist.
     Known(Option<Bytes>),
     /// No page covers the key.
@@ -80,7 +80,7 @@ pub(super) fn end_of(prefix: u32) -> Option<Bytes> {
     prefix.checked_add(1).map(|next| Bytes::copy_from(&next.to_be_bytes()))
 }
 
-fn shelf_space(space: Space) -> Option<usize> {
+fn cached_space(space: Space) -> Option<usize> {
     match space {
         Space::Documents => Some(0),
         Space::Indexes => Some(1),
@@ -91,7 +91,7 @@ fn shelf_space(space: Space) -> Option<usize> {
 impl Pages {
     pub(super) fn new(budget: u64, page_bytes: usize) -> Pages {
         Pages {
-            shelves: Default::default(),
+            by_prefix: Default::default(),
             places: Mutex::default(),
             used: AtomicU64::new(0),
             budget,
@@ -119,58 +119,58 @@ impl Pages {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
 
-    /// The shelf of a prefix, if it has one.
-    pub(super) fn shelf(&self, space: Space, prefix: u32) -> Option<Arc<Shelf>> {
-        let shelves = self.shelves.get(shelf_space(space)?)?.read();
-        shelves.get(&prefix).cloned()
+    /// The pages of a prefix, if any are kept.
+    pub(super) fn prefix_pages(&self, space: Space, prefix: u32) -> Option<Arc<PrefixPages>> {
+        let by_prefix = self.by_prefix.get(cached_space(space)?)?.read();
+        by_prefix.get(&prefix).cloned()
     }
 
-    /// Returns the shelf of a prefix; creates it if needed. The caller holds the commit lock: from
-    /// here on every commit must see the shelf. `written` is the last commit.
-    pub(super) fn make_shelf(
+    /// Returns the pages of a prefix; creates the set if needed. The caller holds the commit lock: from
+    /// here on every commit must see the set. `written` is the last commit.
+    pub(super) fn make_prefix_pages(
         &self,
         space: Space,
         prefix: u32,
         written: Seqno,
-    ) -> Option<Arc<Shelf>> {
+    ) -> Option<Arc<PrefixPages>> {
         if self.budget == 0 {
             return None;
         }
-        let mut shelves = self.shelves.get(shelf_space(space)?)?.write();
-        Some(shelves.entry(prefix).or_insert_with(|| Arc::new(Shelf::new(written))).clone())
+        let mut by_prefix = self.by_prefix.get(cached_space(space)?)?.write();
+        Some(by_prefix.entry(prefix).or_insert_with(|| Arc::new(PrefixPages::new(written))).clone())
     }
 
     /// Looks up a key.
-    pub(super) fn get(&self, space: Space, key: &[u8], seqno: Seqno) -> Looked {
-        let (Some(space), Some(prefix)) = (shelf_space(space), prefix_of(key)) else {
-            return Looked::Unknown { read_page: false };
+    pub(super) fn get(&self, space: Space, key: &[u8], seqno: Seqno) -> PointRead {
+        let (Some(space), Some(prefix)) = (cached_space(space), prefix_of(key)) else {
+            return PointRead::Unknown { read_page: false };
         };
-        let Some(shelves) = self.shelves.get(space).map(|shelves| shelves.read()) else {
-            return Looked::Unknown { read_page: false };
+        let Some(by_prefix) = self.by_prefix.get(space).map(|by_prefix| by_prefix.read()) else {
+            return PointRead::Unknown { read_page: false };
         };
-        let Some(shelf) = shelves.get(&prefix) else {
-            return Looked::Unknown { read_page: self.budget > 0 && !self.is_resting() };
+        let Some(prefix_pages) = by_prefix.get(&prefix) else {
+            return PointRead::Unknown { read_page: self.budget > 0 && !self.is_resting() };
         };
         let look = |page: &Page| page.find(key).map(|at| page.shared_value(at));
-        match shelf.look(key, seqno, look) {
+        match prefix_pages.with_page(key, seqno, look) {
             Some(value) => {
-                self.count_hit(shelf);
-                Looked::Known(value)
+                self.count_hit(prefix_pages);
+                PointRead::Known(value)
             }
-            None => Looked::Unknown { read_page: self.count_miss(shelf) },
+            None => PointRead::Unknown { read_page: self.count_miss(prefix_pages) },
         }
     }
 
     /// Counts a reader that found a page.
-    pub(super) fn count_hit(&self, shelf: &Shelf) {
-        shelf.hit();
+    pub(super) fn count_hit(&self, prefix_pages: &PrefixPages) {
+        prefix_pages.hit();
         self.hits.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a reader that found no page. Returns whether to read one for later readers.
-    pub(super) fn count_miss(&self, shelf: &Shelf) -> bool {
+    pub(super) fn count_miss(&self, prefix_pages: &PrefixPages) -> bool {
         self.misses.fetch_add(1, Ordering::Relaxed);
-        shelf.miss() && self.wants_page()
+        prefix_pages.miss() && self.wants_page()
     }
 
     fn has_room(&self) -> bool {
@@ -205,20 +205,20 @@ impl Pages {
     /// Adds a page that was read at `seqno`, if it is still valid. Evicts others if needed.
     pub(super) fn put(
         &self,
-        (space, prefix, shelf): (Space, u32, &Arc<Shelf>),
+        (space, prefix, prefix_pages): (Space, u32, &Arc<PrefixPages>),
         page: &Arc<Page>,
         seqno: Seqno,
         watch: &mut Option<Watch>,
         stay: bool,
     ) {
-        let Some(space) = shelf_space(space) else { return };
+        let Some(space) = cached_space(space) else { return };
         if page.cost() > self.budget / SHARE_MAX {
             return;
         }
         {
             // Held while the page is added, so that its removal finds its place.
             let mut places = self.places.lock();
-            if !shelf.put(page, seqno, watch, stay) {
+            if !prefix_pages.put(page, seqno, watch, stay) {
                 return;
             }
             self.exchange(&mut places, (space, prefix), std::slice::from_ref(page), &[]);
@@ -230,10 +230,12 @@ impl Pages {
     fn make_room(&self) {
         while self.used.load(Ordering::Relaxed) > self.budget {
             let Some((space, prefix, victim)) = self.places.lock().pick() else { break };
-            let shelf =
-                self.shelves.get(space).and_then(|shelves| shelves.read().get(&prefix).cloned());
+            let prefix_pages = self
+                .by_prefix
+                .get(space)
+                .and_then(|by_prefix| by_prefix.read().get(&prefix).cloned());
             let mut places = self.places.lock();
-            match shelf.is_some_and(|shelf| shelf.remove(&victim)) {
+            match prefix_pages.is_some_and(|prefix_pages| prefix_pages.remove(&victim)) {
                 true => self.exchange(&mut places, (space, prefix), &[], &[victim]),
                 // Its prefix is being dropped by another thread, which counts it as removed.
                 false => places.remove(&victim),
@@ -244,16 +246,16 @@ impl Pages {
     /// Joins this page with small pages after it; `None` if there is nothing to join.
     pub(super) fn join(
         &self,
-        (space, prefix, shelf): (Space, u32, &Arc<Shelf>),
+        (space, prefix, prefix_pages): (Space, u32, &Arc<PrefixPages>),
         page: &Page,
     ) -> Option<()> {
         if page.bytes() >= self.page_bytes / 2 {
             return None;
         }
-        let space = shelf_space(space)?;
+        let space = cached_space(space)?;
         // Held meanwhile, as in `put`.
         let mut places = self.places.lock();
-        let (made, gone) = shelf.join(page.from(), self.page_bytes)?;
+        let (made, gone) = prefix_pages.join(page.from(), self.page_bytes)?;
         self.exchange(&mut places, (space, prefix), &[made], &gone);
         Some(())
     }
@@ -281,9 +283,9 @@ impl Pages {
     /// operations, so that memtables can share their memory.
     pub(super) fn write(&self, batch: &Batch, seqno: Seqno) -> Vec<Shared> {
         let mut shared = Vec::new();
-        for (number, shelves) in self.shelves.iter().enumerate() {
-            let shelves = shelves.read();
-            if shelves.is_empty() {
+        for (number, by_prefix) in self.by_prefix.iter().enumerate() {
+            let by_prefix = by_prefix.read();
+            if by_prefix.is_empty() {
                 continue;
             }
             let of_space = || {
@@ -291,7 +293,7 @@ impl Pages {
                     .operations()
                     .iter()
                     .enumerate()
-                    .filter(|(_, operation)| shelf_space(operation.space) == Some(number))
+                    .filter(|(_, operation)| cached_space(operation.space) == Some(number))
             };
             // Batches write to few prefixes, so a list is the fastest set.
             let mut seen: Vec<u32> = Vec::new();
@@ -300,18 +302,18 @@ impl Pages {
                     continue;
                 }
                 seen.push(prefix);
-                let Some(shelf) = shelves.get(&prefix) else { continue };
+                let Some(prefix_pages) = by_prefix.get(&prefix) else { continue };
                 let own =
                     of_space().filter(|(_, operation)| prefix_of(&operation.key) == Some(prefix));
                 let mut changed = Changed::default();
                 // Held meanwhile, as in `put`.
                 let mut places = self.places.lock();
-                shelf.write(seqno, own, self.page_bytes, &mut changed);
+                prefix_pages.write(seqno, own, self.page_bytes, &mut changed);
                 let Changed { made, gone, shared: mut lent } = changed;
                 shared.append(&mut lent);
                 self.exchange(&mut places, (number, prefix), &made, &gone);
             }
-            drop(shelves);
+            drop(by_prefix);
             self.make_room();
         }
         if !shared.is_sorted_by_key(|(operation, _)| *operation) {
@@ -320,23 +322,24 @@ impl Pages {
         shared
     }
 
-    /// Drops the shelves of prefixes whose keys are in `[from, to)`, in whole or in part.
+    /// Drops the pages of prefixes whose keys are in `[from, to)`, in whole or in part.
     pub(super) fn drop_range(&self, space: Space, from: &[u8], to: &[u8]) {
-        let Some(shelves) = shelf_space(space).and_then(|space| self.shelves.get(space)) else {
+        let Some(by_prefix) = cached_space(space).and_then(|space| self.by_prefix.get(space))
+        else {
             return;
         };
         let mut dropped = Vec::new();
-        shelves.write().retain(|prefix, shelf| {
+        by_prefix.write().retain(|prefix, prefix_pages| {
             let start: &[u8] = &prefix.to_be_bytes();
             let within = start < to && end_of(*prefix).is_none_or(|end| &*end > from);
             if within {
-                dropped.push(shelf.clone());
+                dropped.push(prefix_pages.clone());
             }
             !within
         });
-        for shelf in dropped {
+        for prefix_pages in dropped {
             let mut places = self.places.lock();
-            self.exchange(&mut places, (0, 0), &[], &shelf.close());
+            self.exchange(&mut places, (0, 0), &[], &prefix_pages.close());
         }
     }
 
@@ -350,7 +353,7 @@ impl Pages {
         parts: usize,
     ) -> Option<Vec<Bytes>> {
         let prefix = prefix_of(from)?;
-        let cuts = self.shelf(space, prefix)?.cuts(from, to)?;
+        let cuts = self.prefix_pages(space, prefix)?.cuts(from, to)?;
         if cuts.len() < parts.saturating_mul(4) {
             return None;
         }

@@ -1,7 +1,7 @@
 //! A `$group`, a count, a sort with a limit, a `$lookup` or a search in a tree is answered from the
 //! values that a pattern maintains. Which queries a pattern answers is up to its kind.
 
-use crate::planner::logical::answers::{Answer, Asked, PatternAnswers};
+use crate::planner::logical::answers::{Answer, PatternAnswers, PatternQuery};
 use crate::planner::logical::{Apply, Rule};
 use value::Result;
 
@@ -11,13 +11,15 @@ pub(super) static RULE: Rule = Rule {
     apply: Apply::Answer(apply),
 };
 
-fn apply(source: &mut dyn PatternAnswers, asked: &Asked<'_>) -> Result<Option<Answer>> {
-    Ok(match *asked {
-        Asked::Filter { collection, filter, sort, most } => {
+fn apply(source: &mut dyn PatternAnswers, query: &PatternQuery<'_>) -> Result<Option<Answer>> {
+    Ok(match *query {
+        PatternQuery::Filter { collection, filter, sort, most } => {
             source.filter(collection, filter, sort, most)?.map(Answer::Filter)
         }
-        Asked::Count { collection, filter } => source.count(collection, filter)?.map(Answer::Count),
-        Asked::Pipeline { collection, pipeline } => {
+        PatternQuery::Count { collection, filter } => {
+            source.count(collection, filter)?.map(Answer::Count)
+        }
+        PatternQuery::Pipeline { collection, pipeline } => {
             source.pipeline(collection, pipeline)?.map(Answer::Pipeline)
         }
     })

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use value::{Code, Error, Result};
 
 /// A reader's position in the log.
-pub(super) struct Follower {
+pub(super) struct LogReader {
     /// The start time of the record read last.
     after: u64,
     /// All changes up to this time have been read.
@@ -17,23 +17,23 @@ pub(super) struct Follower {
     current: Option<Reader>,
 }
 
-impl Follower {
+impl LogReader {
     /// Starts at the first change at or after a time.
     ///
     /// # Errors
     /// ChangeStreamHistoryLost when changes since then were dropped.
-    pub(super) fn starting_at(data: &Data, time: u64) -> Result<Follower> {
+    pub(super) fn starting_at(data: &Data, time: u64) -> Result<LogReader> {
         if data.changes.lost.load(Ordering::Relaxed) >= time {
             return Err(history_lost());
         }
         let after = data.changes.start_of(&*data.store, time)?;
         let seen = time.saturating_sub(1);
-        Ok(Follower { after, seen, waiting: VecDeque::new(), current: None })
+        Ok(LogReader { after, seen, waiting: VecDeque::new(), current: None })
     }
 
     /// Starts at the oldest change in the log.
-    pub(super) fn from_the_beginning() -> Follower {
-        Follower { after: 0, seen: 0, waiting: VecDeque::new(), current: None }
+    pub(super) fn from_the_beginning() -> LogReader {
+        LogReader { after: 0, seen: 0, waiting: VecDeque::new(), current: None }
     }
 
     /// Advances to the next change; decode it with `change`. `None` at the end of the log.

@@ -9,7 +9,7 @@ const SHOWN_MAX: usize = 200;
 
 /// A value as messages show it: extended JSON.
 #[must_use]
-pub fn shown(value: Val<'_>) -> String {
+pub fn value_text(value: Val<'_>) -> String {
     let text = print_value(value, Format::Relaxed);
     match text.char_indices().nth(SHOWN_MAX) {
         None => text,
@@ -49,7 +49,7 @@ fn placed(error: Error, place: &str) -> Error {
 }
 
 fn id_of(doc: RawDoc<'_>) -> String {
-    format!("document with _id {}", shown(doc.get("_id").unwrap_or(Val::Null)))
+    format!("document with _id {}", value_text(doc.get("_id").unwrap_or(Val::Null)))
 }
 
 /// Adds the document to an error that a pattern met on it.

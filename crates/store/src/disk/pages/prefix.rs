@@ -1,7 +1,7 @@
 //! The pages of one prefix, and which snapshots may read them.
 //!
 //! Before a commit is published, it removes the pages whose keys it writes, under the same lock
-//! under which pages are added and found. So a page in a shelf holds the newest state of its keys.
+//! under which pages are added and found. So a page here holds the newest state of its keys.
 //! A reader may use it if nothing was written there between the reader's snapshot and the page,
 //! which means that the page is valid from the reader's seqno on.
 //!
@@ -24,7 +24,7 @@ use crate::{Bytes, Direction, Operation, Seqno};
 /// How many written keys are recorded for watchers. Above it all watches become invalid.
 const NOTED_MAX: usize = 1 << 16;
 /// The same limit for ranges, which are searched one by one.
-const STRETCHES_MAX: usize = 1 << 10;
+const REMOVED_RANGES_MAX: usize = 1 << 10;
 /// Credit of a hit, of a miss, and the price of reading a page ahead of need. A page is paid for
 /// by a few hits; where hits are rare, few pages are read.
 const HIT: i64 = 8;
@@ -32,7 +32,7 @@ const MISS: i64 = 1;
 const READ: i64 = 128;
 /// The price of a page that a commit removed: where much is written, reading ahead is useless.
 const LOST: i64 = 4 * READ;
-/// The initial credit of a shelf, its maximum and its minimum.
+/// The initial credit of a prefix, its maximum and its minimum.
 const CREDIT_START: i64 = 64 * READ;
 const CREDIT_MAX: i64 = 512 * READ;
 const CREDIT_MIN: i64 = -64 * READ;
@@ -45,21 +45,21 @@ const LENT_SHARE: usize = 2;
 const LENT_BYTES_MIN: usize = 64;
 
 /// The pages of one prefix.
-pub(crate) struct Shelf {
-    state: RwLock<ShelfState>,
+pub(crate) struct PrefixPages {
+    state: RwLock<PrefixState>,
     credit: AtomicI64,
 }
 
-struct ShelfState {
+struct PrefixState {
     /// By their first key; they do not overlap.
-    pages: BTreeMap<Bytes, Standing>,
+    pages: BTreeMap<Bytes, ValidPage>,
     /// The last commit that wrote to this prefix.
     written: Seqno,
     /// The number of watchers, and what was written since the first of them began.
     watchers: usize,
     noted: BTreeMap<Bytes, Seqno>,
     /// Ranges of pages that were renewed since and then removed, with the last commit to each.
-    stretches: Vec<(Bytes, Bytes, Seqno)>,
+    removed_ranges: Vec<(Bytes, Bytes, Seqno)>,
     /// The last commit before the first watcher began.
     watched_from: Seqno,
     /// Watches of an earlier round are invalid.
@@ -68,7 +68,7 @@ struct ShelfState {
     closed: bool,
 }
 
-struct Standing {
+struct ValidPage {
     page: Arc<Page>,
     valid_from: Seqno,
 }
@@ -95,13 +95,13 @@ pub(crate) type Shared = (usize, Bytes);
 
 /// Registers a reader as a watcher until it is dropped.
 pub(crate) struct Watch {
-    shelf: Arc<Shelf>,
+    prefix_pages: Arc<PrefixPages>,
     round: u64,
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut state = self.shelf.state.write();
+        let mut state = self.prefix_pages.state.write();
         if state.round == self.round {
             state.watchers = state.watchers.saturating_sub(1);
             if state.watchers == 0 {
@@ -111,17 +111,17 @@ impl Drop for Watch {
     }
 }
 
-impl Shelf {
-    /// Creates an empty shelf. `written` is the last commit; the caller prevents commits until the
-    /// shelf can be found.
-    pub(super) fn new(written: Seqno) -> Shelf {
-        Shelf {
-            state: RwLock::new(ShelfState {
+impl PrefixPages {
+    /// Creates an empty set. `written` is the last commit; the caller prevents commits until the
+    /// set can be found.
+    pub(super) fn new(written: Seqno) -> PrefixPages {
+        PrefixPages {
+            state: RwLock::new(PrefixState {
                 pages: BTreeMap::new(),
                 written,
                 watchers: 0,
                 noted: BTreeMap::new(),
-                stretches: Vec::new(),
+                removed_ranges: Vec::new(),
                 watched_from: 0,
                 round: 0,
                 closed: false,
@@ -131,7 +131,7 @@ impl Shelf {
     }
 
     /// Calls `look` with the page that covers `key` at a snapshot, without cloning its handle.
-    pub(super) fn look<T>(
+    pub(super) fn with_page<T>(
         &self,
         key: &[u8],
         seqno: Seqno,
@@ -154,7 +154,7 @@ impl Shelf {
                 let next = state
                     .pages
                     .range::<[u8], _>(behind)
-                    .find(|(_, standing)| standing.valid_from <= seqno);
+                    .find(|(_, valid)| valid.valid_from <= seqno);
                 Lookup::Gap(next.map(|(from, _)| from.clone()))
             }
             Direction::Reverse => {
@@ -163,13 +163,11 @@ impl Shelf {
                     .pages
                     .range::<[u8], _>(below)
                     .rev()
-                    .map(|(_, standing)| standing)
-                    .filter(|standing| standing.valid_from <= seqno);
+                    .map(|(_, valid)| valid)
+                    .filter(|valid| valid.valid_from <= seqno);
                 match before.next() {
-                    Some(standing) if &*standing.page.to >= position => {
-                        Lookup::Page(standing.page.clone())
-                    }
-                    Some(standing) => Lookup::Gap(Some(standing.page.to.clone())),
+                    Some(valid) if &*valid.page.to >= position => Lookup::Page(valid.page.clone()),
+                    Some(valid) => Lookup::Gap(Some(valid.page.to.clone())),
                     None => Lookup::Gap(None),
                 }
             }
@@ -188,14 +186,14 @@ impl Shelf {
         let mut bytes = 0;
         let mut valid_from = 0;
         let mut joined: Vec<Arc<Page>> = Vec::new();
-        for (start, standing) in state.pages.range::<[u8], _>((Bound::Included(from), Unbounded)) {
-            bytes += standing.page.bytes();
+        for (start, valid) in state.pages.range::<[u8], _>((Bound::Included(from), Unbounded)) {
+            bytes += valid.page.bytes();
             let adjoins = joined.last().map_or(&**start == from, |last| last.to == *start);
             if !adjoins || bytes > bytes_max {
                 break;
             }
-            valid_from = standing.valid_from.max(valid_from);
-            joined.push(standing.page.clone());
+            valid_from = valid.valid_from.max(valid_from);
+            joined.push(valid.page.clone());
         }
         if joined.len() < 2 {
             return None;
@@ -206,8 +204,8 @@ impl Shelf {
         }
         // Each page holds the newest state of its keys. The joined page is valid for snapshots
         // that may read all of them.
-        let standing = Standing { page: page.clone(), valid_from };
-        state.pages.insert(page.from.clone(), standing);
+        let valid = ValidPage { page: page.clone(), valid_from };
+        state.pages.insert(page.from.clone(), valid);
         Some((page, joined))
     }
 
@@ -219,7 +217,7 @@ impl Shelf {
     /// Adds a page that was read at `seqno`, unless it could be wrong for later snapshots or
     /// overlaps other pages. With `stay`, a reader that continues begins to watch.
     pub(super) fn put(
-        self: &Arc<Shelf>,
+        self: &Arc<PrefixPages>,
         page: &Arc<Page>,
         seqno: Seqno,
         watch: &mut Option<Watch>,
@@ -242,13 +240,13 @@ impl Shelf {
         if stay && !watches && state.written <= seqno {
             _old = watch.replace(state.watch(self));
         }
-        state.pages.insert(page.from.clone(), Standing { page: page.clone(), valid_from });
+        state.pages.insert(page.from.clone(), ValidPage { page: page.clone(), valid_from });
         true
     }
 
     /// Starts a watch for a reader of `seqno` that continues; `None` if later commits wrote
     /// already.
-    pub(crate) fn watch(self: &Arc<Shelf>, seqno: Seqno) -> Option<Watch> {
+    pub(crate) fn watch(self: &Arc<PrefixPages>, seqno: Seqno) -> Option<Watch> {
         let mut state = self.state.write();
         (state.written <= seqno && !state.closed).then(|| state.watch(self))
     }
@@ -295,7 +293,7 @@ impl Shelf {
                 keep_last(&mut own);
                 numbers.clear();
             }
-            let standing = state.pages.remove(page.from.as_slice());
+            let valid = state.pages.remove(page.from.as_slice());
             let patched = (own.len() * PATCHED_SHARE >= page.len().max(PATCHED_SHARE))
                 .then(|| {
                     let changes: Vec<Change<'_>> =
@@ -309,12 +307,12 @@ impl Shelf {
                     let values = set_at.iter().map(|at| patched.shared_value(*at));
                     changed.shared.extend(numbers.iter().copied().zip(values));
                 }
-                let standing = Standing { page: patched.clone(), valid_from: seqno };
-                state.pages.insert(patched.from.clone(), standing);
+                let valid = ValidPage { page: patched.clone(), valid_from: seqno };
+                state.pages.insert(patched.from.clone(), valid);
                 changed.made.push(patched);
             } else {
-                if let Some(standing) = standing {
-                    state.note_gone(&standing);
+                if let Some(valid) = valid {
+                    state.note_gone(&valid);
                 }
                 own.iter().for_each(|(key, _)| state.note(key, seqno));
                 if self.credit.load(Ordering::Relaxed) > CREDIT_MIN {
@@ -325,15 +323,15 @@ impl Shelf {
         }
     }
 
-    /// Removes a page if it is still in the shelf.
+    /// Removes a page if it is still here.
     pub(super) fn remove(&self, page: &Arc<Page>) -> bool {
         let mut state = self.state.write();
         let stands = state
             .pages
             .get(page.from.as_slice())
-            .is_some_and(|standing| Arc::ptr_eq(&standing.page, page));
-        if stands && let Some(standing) = state.pages.remove(page.from.as_slice()) {
-            state.note_gone(&standing);
+            .is_some_and(|valid| Arc::ptr_eq(&valid.page, page));
+        if stands && let Some(valid) = state.pages.remove(page.from.as_slice()) {
+            state.note_gone(&valid);
         }
         stands
     }
@@ -342,7 +340,7 @@ impl Shelf {
     pub(super) fn close(&self) -> Vec<Arc<Page>> {
         let mut state = self.state.write();
         state.closed = true;
-        std::mem::take(&mut state.pages).into_values().map(|standing| standing.page).collect()
+        std::mem::take(&mut state.pages).into_values().map(|valid| valid.page).collect()
     }
 
     /// Returns the first keys of the pages between two keys, if they cover most of the range.
@@ -350,7 +348,7 @@ impl Shelf {
         let state = self.state.read();
         let range = (Bound::Included(from), Bound::Excluded(to));
         let pages: Vec<&Arc<Page>> =
-            state.pages.range::<[u8], _>(range).map(|(_, standing)| &standing.page).collect();
+            state.pages.range::<[u8], _>(range).map(|(_, valid)| &valid.page).collect();
         let (first, last) = (pages.first()?, pages.last()?);
         let gaps = pages.windows(2).filter(|pair| pair[0].to != pair[1].from).count();
         let whole = state.page_of(from, Seqno::MAX).is_some_and(|page| page.to > first.from)
@@ -384,14 +382,14 @@ fn keep_last(changes: &mut Vec<(&Bytes, Option<&[u8]>)>) {
     changes.dedup_by(|later, kept| later.0 == kept.0);
 }
 
-impl ShelfState {
+impl PrefixState {
     /// Adds a watcher.
-    fn watch(&mut self, shelf: &Arc<Shelf>) -> Watch {
+    fn watch(&mut self, prefix_pages: &Arc<PrefixPages>) -> Watch {
         if self.watchers == 0 {
             self.watched_from = self.written;
         }
         self.watchers += 1;
-        Watch { shelf: shelf.clone(), round: self.round }
+        Watch { prefix_pages: prefix_pages.clone(), round: self.round }
     }
 
     /// Records a written key for watchers.
@@ -408,13 +406,13 @@ impl ShelfState {
 
     /// Records the range of a removed page if it was renewed while there were watchers: the keys
     /// written there were not recorded.
-    fn note_gone(&mut self, standing: &Standing) {
-        if self.watchers == 0 || standing.valid_from <= self.watched_from {
+    fn note_gone(&mut self, valid: &ValidPage) {
+        if self.watchers == 0 || valid.valid_from <= self.watched_from {
             return;
         }
-        if self.stretches.len() < STRETCHES_MAX {
-            let page = &standing.page;
-            self.stretches.push((page.from.clone(), page.to.clone(), standing.valid_from));
+        if self.removed_ranges.len() < REMOVED_RANGES_MAX {
+            let page = &valid.page;
+            self.removed_ranges.push((page.from.clone(), page.to.clone(), valid.valid_from));
         } else {
             self.give_up_watching();
         }
@@ -428,13 +426,13 @@ impl ShelfState {
 
     fn forget_notes(&mut self) {
         self.noted.clear();
-        self.stretches.clear();
+        self.removed_ranges.clear();
     }
 
     fn page_of(&self, key: &[u8], seqno: Seqno) -> Option<&Arc<Page>> {
         let up_to = (Bound::Unbounded, Bound::Included(key));
-        let (_, standing) = self.pages.range::<[u8], _>(up_to).next_back()?;
-        (standing.valid_from <= seqno && key < &*standing.page.to).then_some(&standing.page)
+        let (_, valid) = self.pages.range::<[u8], _>(up_to).next_back()?;
+        (valid.valid_from <= seqno && key < &*valid.page.to).then_some(&valid.page)
     }
 
     /// Whether a key of the page was written after `seqno`, according to the recorded keys.
@@ -442,7 +440,7 @@ impl ShelfState {
         let renewed = |(from, to, written): &(Bytes, Bytes, Seqno)| {
             *written > seqno && *from < page.to && page.from < *to
         };
-        if page.from >= page.to || self.stretches.iter().any(renewed) {
+        if page.from >= page.to || self.removed_ranges.iter().any(renewed) {
             return true;
         }
         let range = (Bound::Included(page.from.as_slice()), Bound::Excluded(page.to.as_slice()));
@@ -452,6 +450,6 @@ impl ShelfState {
     fn overlaps(&self, page: &Page) -> bool {
         let below = (Bound::Unbounded, Bound::Excluded(page.to.as_slice()));
         let before = self.pages.range::<[u8], _>(below).next_back();
-        page.from >= page.to || before.is_some_and(|(_, standing)| standing.page.to > page.from)
+        page.from >= page.to || before.is_some_and(|(_, valid)| valid.page.to > page.from)
     }
 }
