@@ -2,7 +2,7 @@
 
 /// A target, and whether it was reached.
 pub(crate) struct Bar {
-    /// What is measured, with its number.
+    /// The measured quantity with its value and its target.
     pub(crate) text: String,
     /// Whether the measurement reached the target.
     pub(crate) reached: bool,

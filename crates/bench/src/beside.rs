@@ -1,8 +1,8 @@
-//! What collections without patterns pay for those that others have: servers with the same data, on
-//! one of them patterns are declared on other collections. All do the same in turns, many times; the
-//! cheapest quarter of the turns counts, since what else the machine does only ever adds. Where a
-//! process has its memory makes it some percent faster or slower as long as it lives, so they are started anew
-//! several times, and two without patterns tell by how much they differ among themselves.
+//! The cost of patterns for collections that have none. Three servers have the same data; on one of
+//! them, patterns are declared on other collections. All run the same operations in turns, many
+//! times; the cheapest quarter of the turns counts, since other processes only add to the cost. The
+//! placement of its memory makes a process some percent faster or slower as long as it runs, so all
+//! servers are restarted several times, and the two without patterns show how much equal servers differ.
 
 use super::Notes;
 use super::bar::Bar;
@@ -19,19 +19,19 @@ use value::DocBuf;
 const STARTS: u64 = 6;
 /// Turns of each server with each case.
 const TURNS: u64 = 12;
-/// Operations of a turn.
+/// Operations in a turn.
 const OPERATIONS: u64 = 4_000;
-/// Documents that are there from the beginning.
+/// Documents at the beginning.
 const DOCUMENTS: u64 = 20_000;
-/// How much more an operation may cost beside patterns.
+/// The largest accepted additional cost of an operation, as a share.
 const MORE_MAX: f64 = 0.02;
 /// The names of the servers that have no patterns.
-const BARE: &str = "bare";
-const BARE_TOO: &str = "bare too";
+const PLAIN: &str = "plain";
+const PLAIN_TOO: &str = "plain too";
 /// The collection without patterns.
-const STRANGERS: &str = "strangers";
+const UNRELATED: &str = "unrelated";
 
-/// An operation, made from a number that is another one each time.
+/// An operation; its function makes the request from the number of the operation.
 struct Case {
     name: &'static str,
     about: &'static str,
@@ -40,34 +40,34 @@ struct Case {
 
 static CASES: &[Case] = &[
     Case {
-        name: "stranger insert",
+        name: "unrelated insert",
         about: "insert into a collection without patterns",
         command: |number| {
-            insert(STRANGERS, |docs| docs.push_doc(|out| order(out, DOCUMENTS + number, 1)))
+            insert(UNRELATED, |docs| docs.push_doc(|out| order(out, DOCUMENTS + number, 1)))
         },
     },
     Case {
-        name: "stranger update",
+        name: "unrelated update",
         about: "update in a collection without patterns, by _id",
         command: |number| {
-            update(STRANGERS, &by_id(some(number)), &text("{$inc: {quantity: 1}}"), false)
+            update(UNRELATED, &by_id(some(number)), &text("{$inc: {quantity: 1}}"), false)
         },
     },
     Case {
-        name: "stranger read",
+        name: "unrelated read",
         about: "read from a collection without patterns, by _id",
         command: |number| {
-            text(&format!("{{find: '{STRANGERS}', filter: {{_id: {}}}, limit: 1}}", some(number)))
+            text(&format!("{{find: '{UNRELATED}', filter: {{_id: {}}}, limit: 1}}", some(number)))
         },
     },
 ];
 
-/// One of the documents.
+/// The `_id` of one of the documents.
 fn some(number: u64) -> u64 {
     number.wrapping_mul(7919) % DOCUMENTS
 }
 
-/// What is declared on other collections.
+/// The declarations of patterns on other collections.
 static DECLARATIONS: &[&str] = &[
     "{createPatterns: 'products', patterns: [{name: 'sales', kind: 'computed', from: 'orders', on: {foreign: \
      'product_id'}, fields: {revenue: {$sum: '$price'}, orders: {$count: {}}}}]}",
@@ -95,11 +95,11 @@ pub(crate) fn measure(folder: Option<&Path>, note: &Notes) -> Result<Vec<Line>> 
 /// Starts all servers and measures each case on them.
 fn measure_once(folder: Option<&Path>, note: &Notes, start: u64) -> Result<Vec<Line>> {
     let mut servers = Vec::new();
-    for name in [BARE, BARE_TOO, Program::Motif.name()] {
+    for name in [PLAIN, PLAIN_TOO, Program::Motif.name()] {
         let server = Server::start(&Program::Motif, folder)?;
         let mut client = Client::connect(&server.uri())?;
         for from in (0..DOCUMENTS).step_by(1000) {
-            let command = insert(STRANGERS, |docs| {
+            let command = insert(UNRELATED, |docs| {
                 (from..from + 1000).for_each(|id| docs.push_doc(|out| order(out, id, 1)));
             });
             run(&mut client, DATABASE, &command)?;
@@ -115,7 +115,7 @@ fn measure_once(folder: Option<&Path>, note: &Notes, start: u64) -> Result<Vec<L
         let (now, all) = (start * TURNS + turn + 1, STARTS * TURNS);
         note.say(format!("turn {now}/{all}: beside patterns and without any"));
         for (at, case) in CASES.iter().enumerate() {
-            // Who comes first finds other caches.
+            // The first server in a turn finds other cache contents than the rest.
             servers.rotate_left(1);
             for (_, server, client, costs) in &mut servers {
                 let before = server.process().threads()?;
@@ -144,25 +144,25 @@ fn cheapest(mut costs: Vec<f64>) -> f64 {
     costs.iter().sum::<f64>() / costs.len().max(1) as f64
 }
 
-/// What a case is about.
+/// The description of a case.
 pub(crate) fn about(case: &str) -> Option<&'static str> {
     CASES.iter().find(|known| known.name == case).map(|known| known.about)
 }
 
-/// The bars of what was measured.
+/// Compares the lines with their targets.
 pub(crate) fn bars(lines: &[Line]) -> Vec<Bar> {
     let cost = |case: &Case, server: &str| {
         lines.iter().find(|line| line.case == case.name && line.server == server)
     };
     let bar = |case: &Case| {
-        let (bare, beside) = (cost(case, BARE)?, cost(case, Program::Motif.name())?);
+        let (plain, beside) = (cost(case, PLAIN)?, cost(case, Program::Motif.name())?);
         let more = |line: &Line, than: f64| line.cpu_us / than.max(0.1) - 1.0;
-        let too = cost(case, BARE_TOO).unwrap_or(bare);
-        // Both without patterns are as good a measure.
-        let (mean, among) = (f64::midpoint(bare.cpu_us, too.cpu_us), more(too, bare.cpu_us));
+        let too = cost(case, PLAIN_TOO).unwrap_or(plain);
+        // Both servers without patterns are equally valid references.
+        let (mean, among) = (f64::midpoint(plain.cpu_us, too.cpu_us), more(too, plain.cpu_us));
         let more = more(beside, mean);
         let text = format!(
-            "{} costs {:+.1} % beside patterns of others (bar 2; two servers without any differ by {:.1} %)",
+            "{} costs {:+.1} % beside patterns on other collections (bar 2; two servers without patterns differ by {:.1} %)",
             case.name,
             more * 100.0,
             among.abs() * 100.0
@@ -181,10 +181,10 @@ mod tests {
         assert!((cheapest(vec![9.0, 1.0, 5.0, 2.0, 7.0, 8.0, 6.0, 3.0]) - 1.5).abs() < 1e-9);
         let line = |case, server, cpu_us| Line { case, server, cpu_us };
         let lines = [
-            line("stranger insert", BARE, 10.0),
-            line("stranger insert", "motif", 10.1),
-            line("stranger read", BARE, 10.0),
-            line("stranger read", "motif", 10.3),
+            line("unrelated insert", PLAIN, 10.0),
+            line("unrelated insert", "motif", 10.1),
+            line("unrelated read", PLAIN, 10.0),
+            line("unrelated read", "motif", 10.3),
         ];
         let reached: Vec<bool> = bars(&lines).iter().map(|bar| bar.reached).collect();
         assert_eq!(reached, [true, false]);

@@ -1,4 +1,4 @@
-//! What change events cost: server CPU for each event that a stream returns, and the time from the
+//! The cost of change events: server CPU for each event that a stream returns, and the time from the
 //! acknowledgement of a write to the arrival of its event. Both servers run as replica sets of one.
 
 use super::Notes;
@@ -12,16 +12,16 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use value::{DocBuf, RawDoc, Val};
 
-/// The collection that is watched.
+/// The watched collection.
 const WATCHED: &str = "watched";
-/// Events whose cost is measured.
+/// Events for the measurement of CPU.
 const EVENTS: u64 = 50_000;
-/// Writes whose events are waited for, one after the other.
+/// Writes for the measurement of latency, one after the other.
 const WAITED: u64 = 500;
 /// Rounds; the cheapest counts.
 const ROUNDS: usize = 3;
 
-/// What the events of one server cost.
+/// The cost of the events of one server.
 pub(crate) struct Changes {
     pub(crate) server: &'static str,
     /// Server CPU for each event.
@@ -114,7 +114,7 @@ fn read_all(client: &mut Client, start: u64) -> Result<()> {
     Ok(())
 }
 
-/// One writer and one reader who waits: the medians of how long events take.
+/// Percentiles of the time until an event arrives, with one writer and one waiting reader.
 fn latencies(server: &Server, writer: &mut Client) -> Result<(f64, f64)> {
     let mut reader = Client::connect(&server.uri())?;
     let (id, _) = open(&mut reader, None)?;
@@ -134,7 +134,7 @@ fn latencies(server: &Server, writer: &mut Client) -> Result<(f64, f64)> {
     let mut latency = latency_histogram()?;
     let mut batch = Vec::new();
     for n in 0..WAITED {
-        // The reader shall be waiting when the write comes.
+        // Gives the reader time to wait before the write.
         std::thread::sleep(Duration::from_millis(2));
         let id = EVENTS + n;
         insert_batch(writer, WATCHED, id..id + 1, EVENTS, &mut batch)?;

@@ -1,9 +1,9 @@
-//! The data that the benchmark loads and the dice that it rolls: everything follows from a seed,
-//! so that two servers get the same documents and the same requests in every run.
+//! The documents that the benchmark loads, and its random choices. Both depend only on a seed, so
+//! that all servers get the same documents and the same requests in every run.
 
 use value::writer::write_doc;
 
-/// Random choices that a seed repeats. Not for secrets.
+/// A reproducible generator of random choices. Not for secrets.
 #[derive(Clone)]
 pub(crate) struct Dice(fastrand::Rng);
 
@@ -24,13 +24,13 @@ impl Dice {
     }
 }
 
-/// A number that looks random and depends on `number` alone: neighbours give unrelated ones.
+/// A hash of `number`: consecutive numbers give unrelated results.
 fn mix(number: u64) -> u64 {
     fastrand::Rng::with_seed(number).u64(..)
 }
 
-/// Numbers below `count` of which few are drawn very often, as YCSB draws them: Zipf's law with
-/// exponent 0.99, the popular ones scattered over the whole range.
+/// The distribution of YCSB over the numbers below `count`: Zipf's law with exponent 0.99, with the
+/// frequent numbers scattered over the whole range.
 #[derive(Clone)]
 pub(crate) struct Zipf {
     count: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Zipf {
 impl Zipf {
     const THETA: f64 = 0.99;
 
-    /// Prepares the law for `count` numbers; sums over all of them once.
+    /// Prepares the distribution for `count` numbers, in time proportional to `count`.
     pub(crate) fn new(count: u64) -> Zipf {
         let count = count.max(2);
         let zeta = |n: u64| (1..=n).map(|i| (i as f64).powf(-Self::THETA)).sum::<f64>();
@@ -58,7 +58,7 @@ impl Zipf {
         }
     }
 
-    /// Draws the rank of a number: 0 is the most popular.
+    /// Draws the rank of a number: 0 is the most frequent.
     fn rank(&self, dice: &mut Dice) -> u64 {
         let u = dice.unit();
         let uz = u * self.zeta;
@@ -78,7 +78,7 @@ impl Zipf {
     }
 }
 
-/// How many documents share one value of the indexed field `customer`.
+/// The number of documents with the same value of the indexed field `customer`.
 pub(crate) const PER_CUSTOMER: u64 = 10;
 
 const STATES: [&str; 5] = ["new", "paid", "packed", "shipped", "returned"];
@@ -95,7 +95,7 @@ pub(crate) fn created_ms(id: u64) -> i64 {
     1_700_000_000_000 + id as i64 * 1000
 }
 
-/// How many different customers `docs` documents have.
+/// The number of different customers of `docs` documents.
 pub(crate) fn customers(docs: u64) -> u64 {
     (docs / PER_CUSTOMER).max(1)
 }

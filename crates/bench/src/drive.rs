@@ -1,5 +1,5 @@
-//! Running one workload with a number of connections: a thread each, started together, timed
-//! operation by operation, and the server's CPU time around it.
+//! Runs one workload with a number of connections: one thread each, started together. Measures the
+//! latency of each operation and the server's CPU time.
 
 use super::process::Process;
 use super::workload::{Shared, Worker, Workload};
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) uri: String,
-    /// The server's process, where its cost can be read.
+    /// The server's process, if it runs on this machine.
     pub(crate) process: Option<Process>,
 }
 
-/// How to drive it.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Drive {
     pub(crate) connections: usize,
@@ -26,12 +26,12 @@ pub(crate) struct Drive {
     pub(crate) seed: u64,
 }
 
-/// What one run showed.
+/// The result of one run.
 #[derive(Clone)]
 pub(crate) struct Outcome {
     pub(crate) operations: u64,
     pub(crate) elapsed: Duration,
-    /// Server CPU time, where it could be read.
+    /// Server CPU time, if the process is known.
     pub(crate) cpu: Option<Duration>,
     /// Resident memory of the server afterwards, in bytes.
     pub(crate) memory: Option<u64>,
@@ -51,14 +51,14 @@ impl Outcome {
     }
 }
 
-/// Longest latency that is told apart: a minute.
+/// The longest latency that the histogram distinguishes: a minute.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
 pub(crate) fn latency_histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1000, LATENCY_NS_MAX, 3).context("cannot make a histogram")
 }
 
-/// Requests that a connection makes before it is measured, to open it and to warm caches.
+/// Unmeasured requests of a connection before a run, which open it and warm caches.
 const WARM_UP: u32 = 20;
 
 /// Runs a workload once.
@@ -87,7 +87,7 @@ pub(crate) fn run(target: &Target, workload: &Workload, drive: Drive) -> Result<
                         }
                         Ok(worker)
                     });
-                    // Every thread must come to both barriers, else the others wait for ever.
+                    // Every thread must reach both barriers; otherwise the others wait forever.
                     ready.wait();
                     go.wait();
                     worker.and_then(|worker| measure(worker, stop))
@@ -121,7 +121,7 @@ pub(crate) fn run(target: &Target, workload: &Workload, drive: Drive) -> Result<
     })
 }
 
-/// Works until told to stop or nothing is left; whole operations only.
+/// Runs operations until `stop` is set or none is left. Returns their number and their latencies.
 fn measure(mut worker: Worker<'_>, stop: &AtomicBool) -> Result<(u64, Histogram<u64>)> {
     let mut latency = latency_histogram()?;
     let mut operations = 0;

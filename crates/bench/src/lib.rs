@@ -1,13 +1,18 @@
-//! `motif bench`: loads a MongoDB-compatible server and says what its operations cost.
+//! `motif bench`: loads a MongoDB-compatible server and reports the cost of its operations.
 //!
-//! `data` makes documents and random choices, `workload` the requests, `drive` runs one workload, `process`
-//! starts servers and reads their cost, `machine` how busy everything else is, `resources` measures start-up, memory and flatness,
-//! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `patterns` what
-//! patterns cost and save, `pressure` what single writes wait for while much is written, `beside` what others pay for them, `security` encryption, privileges and logins,
-//! `soak` loads a server for an hour, `report` prints. With `--compare` the servers take turns, workload by workload,
-//! in every round, so that a noisy machine disturbs all alike; the best round of each counts. Workloads
-//! that write also meet a mongod that is a replica set of one: that one has a log of changes, as MotifDB
-//! always has, the standalone one has none.
+//! - `data` makes documents and random choices, `workload` the requests; `drive` runs one workload.
+//! - `process` starts servers and reads their CPU time and memory, `machine` the load by other
+//!   processes.
+//! - `resources` measures start-up, memory, and point reads in collections of two sizes.
+//! - `aggregate`, `changes`, `transactions` and `patterns` measure what they are named after, `beside`
+//!   the cost of patterns for collections without any, `pressure` the latency of single writes under
+//!   heavy writing, `security` encryption, privileges and logins, `soak` an hour of mixed load.
+//! - `report` prints results and compares them with their targets.
+//!
+//! With `--compare` the servers take turns, workload by workload, in every round, so that other load
+//! disturbs all of them equally; the best round of each counts. Workloads that write also run on a
+//! mongod that is a replica set of one, because it has an oplog, as MotifDB always has; a standalone
+//! mongod has none.
 
 mod aggregate;
 mod bar;
@@ -37,7 +42,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use workload::Workload;
 
-/// How long each phase of updates of `pressure` takes unless something else is asked for.
+/// The default duration of each phase of updates of `pressure`.
 const PRESSURE_SECONDS: f64 = 30.0;
 
 const EXAMPLES: &str = "\
@@ -59,7 +64,7 @@ Examples:
 The server is loaded from the same machine, so wall throughput includes the cost of the load
 program; server CPU per operation does not, and is the figure to compare.";
 
-/// Measure a server: throughput, latency, CPU per operation, memory.
+/// Measure a server: throughput, latency, CPU per operation, memory
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
@@ -84,17 +89,17 @@ pub struct BenchArgs {
     /// Numbers of connections, a thread each.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 64], value_name = "N,N,..")]
     connections: Vec<usize>,
-    /// Only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
-    /// updatemany, index, resources (start-up and memory), and those that only run when they are
-    /// named: flat, pressure, changes, transactions, patterns, tls, access, aggregate (pipelines),
-    /// aggregate.NAME (one of them).
+    /// Run only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
+    /// updatemany, index, resources (start-up and memory). The following run only when they are
+    /// listed: flat, pressure, changes, transactions, patterns, tls, access, aggregate (all
+    /// pipelines), aggregate.NAME (one pipeline).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
     /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3; 30
     /// for `pressure`]
     #[arg(long)]
     seconds: Option<f64>,
-    /// Where temporary data folders are made; take the disk that you want to measure.
+    /// Where temporary data folders are created; choose a folder on the disk to measure.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     /// Write the results as JSON.
@@ -103,24 +108,24 @@ pub struct BenchArgs {
     /// Seed of the requests; equal seeds make equal requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many times the cache the documents of `pressure` take.
+    /// Sizes of the documents of `pressure`, as multiples of the cache.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16], value_name = "N,N,..")]
     pressure_times: Vec<u64>,
-    /// The cache of the servers of `pressure`, in MiB; mongod takes 256 at least.
+    /// The cache of the servers of `pressure`, in MiB; mongod needs at least 256.
     #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
     pressure_cache: u64,
     /// Documents of the large collection of `flat`.
     #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(10_000..=100_000_000))]
     flat_docs: u64,
-    /// Compare `aggregate` with PostgreSQL too, whose programs are in this folder.
+    /// Compare `aggregate` with PostgreSQL too; the folder of its programs.
     #[arg(long, value_name = "BIN_DIR")]
     postgres: Option<PathBuf>,
-    /// End with exit code 1 when a bar is missed; those of `pressure` always count.
+    /// End with exit code 1 when a target is missed; with `pressure` this is always so.
     #[arg(long)]
     strict: bool,
 }
 
-/// Runs that are not made of workloads.
+/// Subcommands of `motif bench`.
 #[derive(Subcommand, Debug)]
 enum Other {
     Soak(soak::SoakArgs),
@@ -135,7 +140,7 @@ pub(crate) struct Measurement {
 }
 
 impl Measurement {
-    /// The best wall throughput.
+    /// The highest throughput of all rounds, in operations per second.
     pub(crate) fn rate(&self) -> f64 {
         self.rounds.iter().map(Outcome::rate).fold(0.0, f64::max)
     }
@@ -145,20 +150,20 @@ impl Measurement {
         self.rounds.iter().filter_map(Outcome::cpu_us).reduce(f64::min)
     }
 
-    /// The round with the best throughput: latencies are those of this one.
+    /// The round with the highest throughput, whose latencies are reported.
     pub(crate) fn best(&self) -> Option<&Outcome> {
         self.rounds.iter().max_by(|a, b| a.rate().total_cmp(&b.rate()))
     }
 }
 
-/// What a whole run found.
+/// All results of a run.
 #[derive(Default)]
 pub(crate) struct Results {
     pub(crate) measurements: Vec<Measurement>,
     pub(crate) resources: Vec<resources::Resources>,
     pub(crate) flat: Option<resources::Flat>,
     pub(crate) pressure: Vec<pressure::Pressure>,
-    /// The most memory that our server may use under pressure, in bytes.
+    /// The limit of the server's memory in `pressure`, in bytes.
     pub(crate) pressure_memory: u64,
     pub(crate) aggregate: Vec<aggregate::Line>,
     pub(crate) changes: Vec<changes::Changes>,
@@ -168,13 +173,13 @@ pub(crate) struct Results {
     pub(crate) access: Option<security::Access>,
 }
 
-/// Which parts `--only` names.
+/// The parts that `--only` lists.
 struct Selection {
     workloads: Vec<&'static Workload>,
     resources: bool,
     flat: bool,
     pressure: bool,
-    /// Names of pipelines; an empty list means all, `None` none.
+    /// Names of pipelines: empty for all, `None` for none.
     aggregate: Option<Vec<String>>,
     changes: bool,
     transactions: bool,
@@ -237,8 +242,9 @@ impl Selection {
     }
 }
 
-/// Runs `motif bench` with these arguments. The caller raises the limit of open files first: each
-/// connection is one. `FAILURE` means that a bar was missed, with `--strict`, `pressure` or `soak`.
+/// Runs `motif bench` with these arguments. The caller has raised the limit of open files: each
+/// connection takes one. Returns `FAILURE` if a target was missed, with `--strict`, `pressure` or
+/// `soak`.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if let Some(Other::Soak(args)) = &args.other {
         return soak::run(args);
@@ -282,7 +288,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
                 servers.push(server);
             }
         }
-        // Pipelines only read, so one mongod is enough for them.
+        // Pipelines only read, so they need no replica set.
         let readers = targets.len();
         if let (Some(mongod), true) =
             (&args.compare, selection.workloads.iter().any(|workload| workload.writes()))
@@ -423,8 +429,8 @@ impl Plan<'_> {
             }
         }
         for round in 0..self.rounds {
-            // Measurements stand server by server inside each number of connections, so walking
-            // them in order makes the servers take turns.
+            // Measurements are ordered by number of connections, then by server, so the servers take
+            // turns.
             for measurement in &mut measurements {
                 let target = self.targets.iter().find(|t| t.name == measurement.server);
                 let target = target.context("a measurement has no server")?;
@@ -452,12 +458,12 @@ impl Plan<'_> {
     }
 }
 
-/// Whether a server runs a workload: read-only ones skip the second mongod, which differs in its oplog only.
+/// Whether a server runs a workload. The mongod with an oplog runs only those that write.
 fn takes(target: &Target, workload: &Workload) -> bool {
     target.name != process::MONGOD_SET || workload.writes()
 }
 
-/// Waits until background work of the last workload has ended, so that the next one does not pay for it.
+/// Waits until the background work of the last workload has ended, at most `limit`.
 fn settle(target: &Target, limit: Duration) -> Result<()> {
     match target.process {
         Some(process) => process.settle(limit),
@@ -465,7 +471,7 @@ fn settle(target: &Target, limit: Duration) -> Result<()> {
     }
 }
 
-/// Progress for the user: one changing line on a terminal, else lines.
+/// Progress messages: one line that changes on a terminal, otherwise a line each.
 pub(crate) struct Notes(Option<ProgressBar>);
 
 impl Notes {

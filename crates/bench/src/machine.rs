@@ -1,26 +1,26 @@
-//! How busy the machine is with anything else than the measured server and this program. Latencies
-//! of a busy machine say little about the server.
+//! The load of the machine by processes other than the measured server and this program. On a
+//! loaded machine, latencies say little about the server.
 
 use super::process::Process;
 use std::time::{Duration, Instant};
 
-/// CPU time of others, gathered over one or several stretches of time.
+/// CPU time of other processes over one or several periods.
 #[derive(Default)]
 pub(crate) struct Others {
-    /// What others used so far.
+    /// CPU time that other processes used.
     used: Duration,
-    /// What all processors had.
+    /// CPU time that all processors had.
     had: Duration,
     begun: Option<(Instant, Duration, Duration)>,
 }
 
 impl Others {
-    /// Begins a stretch during which `server` runs.
+    /// Begins a period during which `server` runs.
     pub(crate) fn begin(&mut self, server: Process) {
         self.begun = used(server).map(|(all, ours)| (Instant::now(), all, ours));
     }
 
-    /// Ends the stretch; the server still runs.
+    /// Ends the period; the server still runs.
     pub(crate) fn end(&mut self, server: Process) {
         let (Some((begun, all, ours)), Some((all_now, ours_now))) =
             (self.begun.take(), used(server))
@@ -33,7 +33,7 @@ impl Others {
         self.had += begun.elapsed() * u32::try_from(cores).unwrap_or(u32::MAX);
     }
 
-    /// The share of the machine that others used, in percent.
+    /// The share of the machine that other processes used, in percent.
     pub(crate) fn percent(&self) -> f64 {
         100.0 * self.used.as_secs_f64() / self.had.as_secs_f64().max(1e-9)
     }
@@ -46,7 +46,7 @@ fn used(server: Process) -> Option<(Duration, Duration)> {
     Some((busy_of_stat(&text)?, server.cpu().ok()? + this.cpu().ok()?))
 }
 
-/// The time that all processors were busy, of `/proc/stat`.
+/// The time for which all processors were busy, from the text of `/proc/stat`.
 fn busy_of_stat(text: &str) -> Option<Duration> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let mut ticks = 0;

@@ -1,7 +1,7 @@
-//! What patterns cost in server CPU, and what they save: each beside the hand-written form on the
-//! same server and on mongod. All cases take turns in every round; the cheapest round counts.
-//! Writes do not wait for the disk: what that costs is the same with and without patterns, and
-//! on a busy machine it hides everything else.
+//! What patterns cost in server CPU, and what they save, compared with doing the same in the
+//! application, on the same server and on mongod. All cases take turns in every round; the cheapest
+//! round counts. Writes do not wait for the disk: that cost is the same with and without patterns,
+//! and would hide the difference.
 
 use super::Notes;
 use super::bar::Bar;
@@ -18,22 +18,22 @@ use value::{DocBuf, Val, Writer, ejson};
 
 /// Rounds; the cheapest counts.
 const ROUNDS: u64 = 5;
-/// Single writes of a case in a round; a quarter of them where they are done by hand.
+/// Single writes of a case in a round; a quarter of that without patterns.
 const WRITES: u64 = 40_000;
 /// Single reads of a case in a round.
 const READS: u64 = 10_000;
 /// Orders whose revenue is summed by month.
 const ORDERS: u64 = 200_000;
-/// Parents of what is inserted.
+/// Parents of the inserted documents.
 const PRODUCTS: u64 = 1_000;
 /// Copies of one renamed source.
 const COPIES: u64 = 1_000;
-/// Nodes of a tree that is moved as a whole: 10 below each, and 2 roots beside it.
+/// Nodes of a tree that is moved as a whole: 10 below each, in addition to 2 roots.
 const NODES: u64 = 50_000;
 /// Milliseconds of the years that orders are spread over.
 const TWO_YEARS_MS: u64 = 2 * 365 * 86_400_000;
 
-/// What one case cost on one server.
+/// The cost of one case on one server.
 pub(crate) struct Line {
     pub(crate) case: &'static str,
     pub(crate) server: &'static str,
@@ -41,13 +41,13 @@ pub(crate) struct Line {
     pub(crate) cpu_us: f64,
 }
 
-/// One thing that is measured.
+/// One measured operation.
 struct Case {
     name: &'static str,
     about: &'static str,
-    /// Whether a server without patterns can do it.
+    /// Whether it works on a server without patterns.
     plain: bool,
-    /// Runs a round and says how many operations it were.
+    /// Runs a round and returns its number of operations.
     run: fn(&mut Client, u64) -> Result<u64>,
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn measure(
     Ok(lines)
 }
 
-/// The bars of what was measured.
+/// Compares the lines with their targets.
 pub(crate) fn bars(lines: &[Line]) -> Vec<Bar> {
     let cost = |case: &str| {
         lines.iter().find(|line| line.case == case && line.server == "motif").map(|l| l.cpu_us)
@@ -252,7 +252,7 @@ pub(super) fn text(command: &str) -> DocBuf {
     ejson::parse_doc(command).unwrap_or_default()
 }
 
-/// Runs a command that must work.
+/// Runs a command. A reply with an error is an error.
 pub(super) fn run(client: &mut Client, database: &str, command: &DocBuf) -> Result<()> {
     client.run(database, command).map(drop).with_context(|| format!("{command:?}"))
 }
@@ -303,7 +303,7 @@ pub(super) fn by_id(id: u64) -> DocBuf {
     })
 }
 
-/// An order such as shops have them: some 200 bytes.
+/// An order of about 200 bytes.
 pub(super) fn order(out: &mut Writer<'_>, id: u64, product: u64) {
     out.i64("_id", id.cast_signed()).i64("product_id", product.cast_signed());
     out.i32("price", (id % 90) as i32 + 10).i32("quantity", (id % 3) as i32 + 1);
@@ -365,8 +365,8 @@ fn reviews(client: &mut Client, collection: &str, round: u64, by_hand: bool) -> 
     Ok(writes)
 }
 
-/// The pipeline that the maintained months replace, over orders whose months nobody maintains: else
-/// it would be answered from these.
+/// The pipeline that the maintained months replace. It reads a copy of the orders without patterns;
+/// otherwise it would be answered from the maintained months.
 fn month_pipeline() -> DocBuf {
     text(
         "{aggregate: 'sold_hand', pipeline: [{$group: {_id: {$dateTrunc: {date: '$created_at', unit: 'month'}}, revenue: \
@@ -391,7 +391,7 @@ fn node(out: &mut Writer<'_>, id: u64) {
     }
 }
 
-/// A node with 10 children and 100 nodes below these, and the filter for them.
+/// A random node that has 10 children and 100 grandchildren.
 fn top_of_110(dice: &mut Dice) -> u64 {
     111 + dice.below(300)
 }
@@ -427,7 +427,7 @@ fn moves(client: &mut Client, collection: &str, times: u64, round: u64, most: u6
         let top = text("{_id: NumberLong(0)}");
         run(client, DATABASE, &update(collection, &top, &change, false))?;
     }
-    // The client's own document counts too.
+    // One document is written by the statement itself.
     let each = (written(client)? - before) / times + 1;
     anyhow::ensure!(each <= most, "a move wrote {each} documents");
     Ok(times)
@@ -499,7 +499,7 @@ fn load(client: &mut Client, with_patterns: bool) -> Result<()> {
             out.i64("_id", 1).str("name", "first");
         });
     };
-    // A list in a document makes all its other writes dearer: sums and lists have parents of their own.
+    // Lists make all other writes to their document more expensive, so sums and lists have different parents.
     for name in ["products", "products_hand", "rated", "rated_hand", "customers"] {
         many(client, name, PRODUCTS, named)?;
     }

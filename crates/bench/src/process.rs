@@ -1,5 +1,5 @@
-//! Servers that the benchmark starts itself: on a free port and a temporary folder, with their
-//! CPU time and memory read from `/proc`, and ended with the benchmark.
+//! Servers that the benchmark starts itself, on a free port and in a temporary folder. Their CPU
+//! time and memory are read from `/proc`; they end with the benchmark.
 
 use anyhow::{Context, Result, anyhow, bail};
 use client::Client;
@@ -12,15 +12,15 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Memory that both servers may use to cache data.
+/// The default cache of every server.
 const CACHE_MIB: u64 = 2048;
-/// How long a server may take until it answers. Recovery after a kill reads the log.
+/// The longest accepted start. Recovery after a kill reads the log.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The name in tables of a mongod that is a replica set of one.
 pub(crate) const MONGOD_SET: &str = "mongod-rs";
 
-/// Which server to start.
+/// A kind of server.
 #[derive(Clone, Debug)]
 pub(crate) enum Program {
     /// This executable's `serve`.
@@ -48,7 +48,7 @@ impl Program {
                 command.arg("serve").arg("--listen").arg(format!("127.0.0.1:{port}"));
                 command.arg("--data").arg(data);
                 command.arg("--cache").arg(format!("{cache_mib}MiB"));
-                // Settings of the person who measures must not reach the measured server.
+                // Settings from the environment must not reach the measured server.
                 for (name, _) in std::env::vars_os() {
                     if name.to_string_lossy().starts_with("MOTIF_") {
                         command.env_remove(name);
@@ -75,7 +75,7 @@ pub(crate) struct Server {
     program: Program,
     port: u16,
     folder: TempDir,
-    /// Flags beyond those that every server gets, for the next start.
+    /// Additional flags, for a restart.
     extra: Vec<String>,
     cache_mib: u64,
     /// From starting the process to its first answer.
@@ -168,7 +168,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts a server as a replica set of one, which MotifDB always is.
+    /// Starts a server as a replica set of one. MotifDB always is one.
     pub(crate) fn start_in_set(program: &Program, parent: Option<&Path>) -> Result<Server> {
         let Program::Mongod(_) = program else { return Server::start(program, parent) };
         let server = Server::start_with(program, parent, &["--replSet", "rs0"])?;
@@ -244,7 +244,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The folder goes away with the process, so nothing is lost by ending it at once.
+        // The folder is removed too, so a clean stop would have no use.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -282,7 +282,7 @@ fn free_port() -> Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-/// A process whose cost can be read.
+/// A process on this machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process(pub(crate) u32);
 
@@ -308,7 +308,7 @@ impl Process {
             })
             .collect();
         if threads.is_empty() {
-            // A kernel that does not count so finely.
+            // This kernel has no such counter.
             let all = u64::try_from(self.cpu()?.as_nanos()).unwrap_or(u64::MAX);
             return Ok(Threads(BTreeMap::from([(0, all)])));
         }
@@ -322,7 +322,7 @@ impl Process {
         memory_of_status(&text).ok_or_else(|| anyhow!("`{path}` is not as expected"))
     }
 
-    /// Bytes that the process has read from disks and written to files, if the system counts them.
+    /// Bytes that the process has read from disks and written to files, if the kernel counts them.
     ///
     /// Written bytes are those of write calls, not `write_bytes`: for a small write into a large
     /// folio of the page cache, Linux counts the whole folio there, which makes a log look a
@@ -351,7 +351,7 @@ impl Process {
 pub(crate) struct Threads(BTreeMap<u32, u64>);
 
 impl Threads {
-    /// What all threads spent since an earlier look. Those that ended in between do not count.
+    /// CPU time of all threads since `earlier`. Threads that ended in between do not count.
     pub(crate) fn since(&self, earlier: &Threads) -> Duration {
         let spent = self
             .0
@@ -361,8 +361,8 @@ impl Threads {
     }
 }
 
-/// Reads utime + stime of `/proc/PID/stat`. The command's name stands in parentheses and may hold
-/// anything, so fields are counted from the last parenthesis.
+/// Reads utime + stime from the text of `/proc/PID/stat`. The command's name is in parentheses and
+/// may contain any character, so fields are counted from the last parenthesis.
 fn cpu_of_stat(text: &str) -> Option<Duration> {
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(11);

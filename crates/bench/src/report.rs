@@ -1,4 +1,4 @@
-//! Results as tables for people and as JSON for programs, and the bars that they must reach.
+//! Results as tables and as JSON, and their comparison with the targets.
 
 use super::bar::Bar;
 use super::pressure;
@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use value::{DocBuf, Writer, ejson};
 
-/// From this many connections on, throughput is compared.
+/// Throughput is compared with at least this many connections.
 const WALL_CONNECTIONS_MIN: usize = 8;
 
-/// The bars that the results can be held against.
+/// Compares the results with their targets.
 pub(crate) fn bars(results: &Results) -> Vec<Bar> {
     let mut bars = Vec::new();
     for (motif, mongod) in pairs(results) {
@@ -87,7 +87,7 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
     bars
 }
 
-/// Measurements of MotifDB with those of each other server beside them.
+/// Pairs of a measurement of MotifDB and one of another server, for the same workload.
 fn pairs(results: &Results) -> impl Iterator<Item = (&Measurement, &Measurement)> {
     let all = &results.measurements;
     all.iter().filter(|m| m.server == "motif").flat_map(move |motif| {

@@ -1,5 +1,5 @@
-//! What a server costs before it does anything: start-up time, idle memory, idle connections; and
-//! whether a point read costs the same in a large collection as in a small one.
+//! The cost of an idle server (start-up time, memory, idle connections), and the cost of a point
+//! read in a large collection compared with a small one.
 
 use super::Notes;
 use super::drive::{self, Drive, Outcome, Target};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Connections that are opened and left alone.
+/// Idle connections.
 pub(crate) const IDLE_CONNECTIONS: usize = 1000;
 /// Documents of the small collection of `flat`.
 const FLAT_SMALL: u64 = 10_000;
@@ -20,10 +20,10 @@ const FLAT_CONNECTIONS: usize = 8;
 /// Rounds of `flat`; the cheapest counts.
 const FLAT_ROUNDS: u64 = 3;
 
-/// How many times as long as a round the reads run before they are measured.
+/// The duration of the unmeasured reads before a round, as a multiple of the round.
 const FLAT_WARM_UP: u32 = 8;
 
-/// What an idle server costs.
+/// The cost of an idle server.
 pub(crate) struct Resources {
     pub(crate) server: &'static str,
     /// From starting the process on an empty folder to its first answer; best of three.
@@ -55,7 +55,7 @@ pub(crate) fn measure(program: &Program, folder: Option<&Path>) -> Result<Resour
         });
         connections.push(opened.with_context(|| format!("idle connection {}", number + 1))?);
     }
-    // A server may give up what an idle connection holds only after a while.
+    // A server may release the memory of an idle connection only after some time.
     sleep(Duration::from_secs(5));
     let connections_bytes = server.process().memory()?;
     Ok(Resources { server: program.name(), startup, idle_bytes, connections_bytes })
@@ -70,7 +70,7 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    /// How many times as expensive the large collection is.
+    /// The cost in the large collection divided by that in the small one.
     pub(crate) fn ratio(&self) -> f64 {
         self.large_cpu_us / self.small_cpu_us.max(1e-9)
     }
@@ -96,8 +96,8 @@ pub(crate) fn flat(
         })?;
         server.process().settle(Duration::from_secs(60))?;
         note.say(format!("flat: point reads in {docs} documents"));
-        // Both collections fit into the cache. What is asked is how a read's work grows with the
-        // collection, not what the first touch of each block costs.
+        // Both collections fit into the cache. This measures how the work of a read grows with the
+        // collection, not the first read of each block.
         let warm = Drive {
             connections: FLAT_CONNECTIONS,
             docs,

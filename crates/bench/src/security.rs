@@ -1,4 +1,4 @@
-//! What security costs: encryption on a point read (`tls`), the check of privileges and a login
+//! The cost of security: encryption of point reads (`tls`), checks of privileges and logins
 //! (`access`).
 
 use super::bar::Bar;
@@ -18,7 +18,7 @@ use value::{DocBuf, Val, Writer};
 
 /// Documents that point reads choose from.
 const DOCUMENTS: u64 = 50_000;
-/// Rounds, in which the ways take turns; the best of each counts.
+/// Rounds, in which the variants take turns; the best of each counts.
 const ROUNDS: u32 = 5;
 /// Point reads of a round inside the process.
 const READS: u32 = 20_000;
@@ -28,22 +28,22 @@ const LOGINS: u32 = 100;
 /// Point reads on one connection, plain and encrypted.
 pub(crate) struct Encryption {
     pub(crate) connections: usize,
-    /// A second.
+    /// Operations per second.
     pub(crate) plain_rate: f64,
     pub(crate) tls_rate: f64,
-    /// Server CPU for each.
+    /// Server CPU for each read.
     pub(crate) plain_cpu_us: f64,
     pub(crate) tls_cpu_us: f64,
 }
 
-/// What privileges and passwords cost.
+/// The cost of privileges and logins.
 pub(crate) struct Access {
-    /// A point read inside the process by somebody who needs no privileges, and by a user.
+    /// A point read inside the process: without access control, and by a user.
     pub(crate) open_ns: f64,
     pub(crate) checked_ns: f64,
-    /// A new connection that logs in, from its beginning to the end of the login.
+    /// Opening a connection and logging in.
     pub(crate) login_us: f64,
-    /// The iterations of the password alone.
+    /// The iterations of the password hash alone.
     pub(crate) iterations_us: f64,
     /// Server CPU for a new connection that logs in.
     pub(crate) login_cpu_us: f64,
@@ -55,7 +55,7 @@ impl Encryption {
     }
 }
 
-/// What was found, in words.
+/// Prints the results as text.
 pub(crate) fn table(out: &mut String, results: &Results) -> Result<()> {
     for found in &results.encryption {
         writeln!(
@@ -83,7 +83,7 @@ pub(crate) fn table(out: &mut String, results: &Results) -> Result<()> {
     Ok(())
 }
 
-/// The bars that the results can be held against.
+/// Compares the results with their targets.
 pub(crate) fn bars(results: &Results, bars: &mut Vec<Bar>) {
     for found in results.encryption.iter().filter(|found| found.connections == 1) {
         let ratio = found.ratio();
@@ -104,7 +104,7 @@ pub(crate) fn bars(results: &Results, bars: &mut Vec<Bar>) {
     }
 }
 
-/// What was found, in numbers.
+/// Writes the results as JSON.
 pub(crate) fn json(out: &mut Writer<'_>, results: &Results) {
     out.array("encryption", |list| {
         for found in &results.encryption {
@@ -124,7 +124,7 @@ pub(crate) fn json(out: &mut Writer<'_>, results: &Results) {
     }
 }
 
-/// Measures encryption: one server, to which plain and encrypted connections come.
+/// Measures encryption on one server, with plain and encrypted connections.
 pub(crate) fn encryption(
     connections: &[usize],
     duration: Duration,
@@ -165,7 +165,7 @@ pub(crate) fn encryption(
     Ok(found)
 }
 
-/// A certificate that signs itself, with its key.
+/// Creates a self-signed certificate with its key; returns its file.
 fn certificate(folder: &Path) -> Result<std::path::PathBuf> {
     let file = folder.join("server.pem");
     let made = Command::new("openssl")
@@ -216,7 +216,7 @@ pub(crate) fn access(parent: Option<&Path>, note: &Notes) -> Result<Access> {
         }
         spent += server.process().cpu()?.saturating_sub(before);
     }
-    // The system counts in hundredths of a second, so that one round tells little.
+    // The kernel counts in hundredths of a second, too coarse for one round.
     let login_cpu_us = spent.as_secs_f64() * 1e6 / f64::from(LOGINS * ROUNDS);
     Ok(Access { open_ns, checked_ns, login_us, iterations_us, login_cpu_us })
 }
@@ -232,7 +232,7 @@ fn create_user() -> DocBuf {
     })
 }
 
-/// Nanoseconds of a point read inside the process: without privileges, and with those of a user.
+/// Nanoseconds of a point read inside the process: without access control, and by a user.
 fn check() -> Result<(f64, f64)> {
     let said = |error: value::Error| anyhow!("{}", error.message());
     let engine = Engine::open(Options::default()).map_err(said)?;
@@ -248,7 +248,7 @@ fn check() -> Result<(f64, f64)> {
     });
     open.run_command("shop", insert.as_doc()).map_err(said)?;
     open.run_command("admin", create_user().as_doc()).map_err(said)?;
-    // Two ordinary roles, as an application has them.
+    // Two roles, as a typical application has.
     let user = DocBuf::build(|out| {
         out.str("createUser", "app").str("pwd", "secret");
         out.array("roles", |roles| {

@@ -1,5 +1,5 @@
-//! What a transaction of ten writes over two collections costs in server CPU. Both servers run as
-//! replica sets of one: others have no transactions.
+//! The cost of a transaction of ten writes over two collections in server CPU. Both servers run as
+//! replica sets of one; a standalone mongod has no transactions.
 
 use super::Notes;
 use super::process::{Program, Server};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use value::{DocBuf, Val, Writer};
 
-/// The collections that are written.
+/// The collections of the writes.
 const COLLECTIONS: [&str; 2] = ["accounts", "moves"];
 /// Writes of a transaction, in both collections together.
 const WRITES: usize = 10;
@@ -19,10 +19,10 @@ const TRANSACTIONS: u64 = 1_000;
 /// Rounds; the cheapest counts.
 const ROUNDS: u64 = 3;
 
-/// What the transactions of one server cost.
+/// The cost of the transactions of one server.
 pub(crate) struct Transactions {
     pub(crate) server: &'static str,
-    /// Server CPU for each.
+    /// Server CPU for each transaction.
     pub(crate) cpu_us: f64,
 }
 

@@ -1,7 +1,7 @@
-//! What the benchmark asks of a server: one row per workload, and the requests that it makes.
+//! The workloads: a row for each, and the requests that it sends.
 //!
-//! Writes are durable on both sides (`{w: 1, j: true}`), because MotifDB's default is, and a
-//! comparison with a server that may forget would say nothing.
+//! Writes are durable on all servers (`{w: 1, j: true}`), because that is MotifDB's default, and
+//! writes that a server may lose are not comparable.
 
 use super::data::{self, Dice, Zipf};
 use anyhow::{Context, Result, bail};
@@ -27,12 +27,12 @@ const BATCH: u64 = 1000;
 pub(crate) struct Workload {
     /// Its name for `--only` and in tables.
     pub(crate) name: &'static str,
-    /// What it does, for people.
+    /// A description for the report.
     pub(crate) about: &'static str,
     pub(crate) kind: Kind,
-    /// Most connections that it is run with: a full scan with 64 measures the queue only.
+    /// The maximum of connections: a full scan with 64 would only measure the queue.
     pub(crate) connections_max: usize,
-    /// How many times as cheap as mongod it must be, in server CPU per operation.
+    /// The target for mongod's CPU per operation divided by MotifDB's.
     pub(crate) cpu_bar: Option<f64>,
 }
 
@@ -144,7 +144,7 @@ impl Workload {
         self.cpu_bar.is_some()
     }
 
-    /// How many times as fast as mongod it must be in wall time, with any number of connections.
+    /// The target for throughput as a multiple of mongod's, with any number of connections.
     pub(crate) fn wall_bar(&self) -> Option<f64> {
         (self.kind == Kind::IndexBuild).then_some(1.5)
     }
@@ -174,7 +174,7 @@ impl Workload {
         match self.kind {
             Kind::Bulk => recreate(client, BULK),
             Kind::Insert => {
-                // What a bulk load left would only burden the caches from here on.
+                // The documents of a bulk load would take cache memory from later workloads.
                 drop_collection(client, BULK)?;
                 recreate(client, INSERTS)
             }
@@ -219,7 +219,7 @@ fn create_indexes(client: &mut Client, collection: &str, fields: &[&str]) -> Res
     Ok(())
 }
 
-/// Fills `orders` with `docs` documents unless it holds exactly them already.
+/// Fills `orders` with `docs` documents unless it has exactly these already.
 pub(crate) fn load_orders(uri: &str, docs: u64, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
     let mut client = Client::connect(uri)?;
     let count = DocBuf::build(|out| {
@@ -231,7 +231,7 @@ pub(crate) fn load_orders(uri: &str, docs: u64, progress: &(dyn Fn(u64) + Sync))
     }
     recreate(&mut client, ORDERS)?;
     let next = AtomicU64::new(0);
-    // Two loaders keep the server busy while the other makes its next batch.
+    // With two loaders, one keeps the server busy while the other makes its next batch.
     std::thread::scope(|scope| -> Result<()> {
         let loaders: Vec<_> = (0..2)
             .map(|_| {
@@ -306,7 +306,7 @@ impl Shared {
     }
 }
 
-/// One connection's side of a workload.
+/// A connection with the state of its workload.
 pub(crate) struct Worker<'s> {
     client: Client,
     kind: Kind,
@@ -317,7 +317,7 @@ pub(crate) struct Worker<'s> {
 }
 
 impl<'s> Worker<'s> {
-    /// Connects; `seed` makes the requests of this worker its own.
+    /// Connects. `seed` determines the requests of this worker.
     pub(crate) fn connect(
         uri: &str,
         workload: &Workload,
@@ -330,7 +330,7 @@ impl<'s> Worker<'s> {
         Ok(Worker { client, kind, shared, dice, body: Vec::new(), batch: Vec::new() })
     }
 
-    /// Does one operation: how many it counts as, or 0 when there is nothing left to do.
+    /// Runs one operation. Returns how many operations it counts as, 0 when none is left.
     pub(crate) fn step(&mut self) -> Result<u64> {
         let docs = self.shared.docs;
         match self.kind {
@@ -525,7 +525,7 @@ impl<'s> Worker<'s> {
     }
 }
 
-/// Checks that a write did what was asked: a benchmark of failing requests is worthless.
+/// Checks that a write had its effect: failing requests must not be measured.
 fn expect_count(reply: RawDoc<'_>, count: u64) -> Result<()> {
     client::check(reply)?;
     let n = reply.get("n").and_then(Val::as_i64_exact);

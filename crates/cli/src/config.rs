@@ -1,5 +1,5 @@
 //! Settings of the server: from a flag, else an environment variable, else the TOML file, else the
-//! default. The file's keys are the flags' names without their dashes in front.
+//! default. Keys of the file are the names of the flags without the leading dashes.
 
 use crate::reach::{Reach, ReachArgs, Topology};
 use crate::size::Size;
@@ -15,12 +15,12 @@ use value::{DocBuf, Writer};
 
 const LISTEN: &str = "127.0.0.1:27017";
 const DATA: &str = "./motif-data";
-/// What stands where a password was.
+/// Replaces passwords in the reply of `getCmdLineOpts`.
 const HIDDEN: &str = "<password>";
 const MAX_CONNECTIONS: u32 = 20_000;
 const DISK_RESERVE: Size = Size(24 << 20);
 
-/// Settings as flags and environment variables give them.
+/// The settings of flags and environment variables.
 #[derive(Args, Debug, Default, Clone)]
 pub(crate) struct ServeArgs {
     /// Address and port to listen on [default: 127.0.0.1:27017]
@@ -36,8 +36,8 @@ pub(crate) struct ServeArgs {
     /// machine's memory above 1 GiB, at least 256 MiB]
     #[arg(long, env = "MOTIF_CACHE", value_name = "SIZE")]
     pub(crate) cache: Option<Size>,
-    /// Disk space that is kept for drops and deletes on a full disk; 0 for none, at most an eighth
-    /// of the disk [default: 24 MiB]
+    /// Disk space reserved for drops and deletes on a full disk; 0 for none, at most an eighth of the
+    /// disk [default: 24 MiB]
     #[arg(long, env = "MOTIF_DISK_RESERVE", value_name = "SIZE")]
     pub(crate) disk_reserve: Option<Size>,
     /// Memory for all running operations: large messages and replies, sorts, groups
@@ -57,11 +57,11 @@ pub(crate) struct ServeArgs {
     /// Set a server parameter at startup, as `setParameter` does later; may be repeated
     #[arg(long, alias = "setParameter", value_name = "NAME=VALUE", value_parser = parameter)]
     pub(crate) set_parameter: Vec<(String, ParameterValue)>,
-    /// Allow commands that exist for tests only
+    /// Allow commands that are only for tests
     #[arg(long, env = "MOTIF_TEST_COMMANDS", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub(crate) test_commands: Option<bool>,
-    /// Let clients run functions in JavaScript: `$where`, `$function`, `$accumulator`, `mapReduce`
+    /// Allow clients to run functions in JavaScript: `$where`, `$function`, `$accumulator`, `mapReduce`
     #[arg(long, env = "MOTIF_JAVASCRIPT", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub(crate) javascript: Option<bool>,
@@ -114,7 +114,7 @@ pub(crate) struct ServeArgs {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// Settings as the TOML file gives them.
+/// The settings of the TOML file.
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct FileSettings {
@@ -181,7 +181,7 @@ fn parameter(text: &str) -> Result<(String, ParameterValue), String> {
     Ok((name.to_owned(), value))
 }
 
-/// The words of the command line, as `getCmdLineOpts` shows them to clients.
+/// The words of the command line for `getCmdLineOpts`, with passwords replaced.
 pub(crate) fn without_passwords(words: impl Iterator<Item = String>) -> Vec<String> {
     const NAMES: [&str; 2] =
         ["--tls-certificate-key-file-password", "--tlsCertificateKeyFilePassword"];
@@ -210,11 +210,11 @@ pub(crate) enum TlsMode {
     #[value(name = "disabled")]
     #[serde(rename = "disabled")]
     Disabled,
-    /// Those of clients that ask for it.
+    /// Connections of clients that use TLS.
     #[value(name = "allowTLS")]
     #[serde(rename = "allowTLS")]
     Allow,
-    /// Those of clients that ask for it, as allowTLS.
+    /// As `allowTLS`.
     #[value(name = "preferTLS")]
     #[serde(rename = "preferTLS")]
     Prefer,
@@ -225,7 +225,7 @@ pub(crate) enum TlsMode {
 }
 
 impl TlsMode {
-    /// The name of the setting's value.
+    /// The name of the mode in settings.
     fn name(self) -> &'static str {
         match self {
             TlsMode::Disabled => "disabled",
@@ -236,7 +236,7 @@ impl TlsMode {
     }
 }
 
-/// Least severity of what is logged.
+/// The minimum severity of logged events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
@@ -247,21 +247,21 @@ pub(crate) enum LogLevel {
     Trace,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Plain text.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Settings of which every one has its value.
+/// The complete settings, with defaults.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) listen: String,
-    /// The addresses that `listen` means.
+    /// The addresses that `listen` resolves to.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) data: PathBuf,
     pub(crate) cache: Size,
@@ -276,15 +276,15 @@ pub(crate) struct Settings {
     pub(crate) parameters: BTreeMap<String, ParameterValue>,
     /// Whether clients must log in.
     pub(crate) auth: bool,
-    /// What encrypted connections need; without it all are plain.
+    /// The options of TLS; `None` if connections are not encrypted.
     pub(crate) tls: Option<TlsOptions>,
-    /// How clients reach it otherwise.
+    /// The advertised address, the replica set name and the Unix socket.
     pub(crate) reach: Reach,
     pub(crate) config: Option<PathBuf>,
 }
 
 impl Settings {
-    /// Unites flags and environment (which clap has united already) with the file they name.
+    /// Combines flags and environment variables (already combined by clap) with the TOML file.
     pub(crate) fn resolve(args: ServeArgs) -> Result<Settings> {
         let file = match &args.config {
             Some(path) => read_file(path)?,
@@ -352,7 +352,7 @@ impl Settings {
         })
     }
 
-    /// The settings in the form in which `getCmdLineOpts` answers.
+    /// The settings as the field `parsed` of the reply of `getCmdLineOpts`.
     pub(crate) fn parsed(&self) -> DocBuf {
         DocBuf::build(|out| {
             if let Some(config) = &self.config {
@@ -406,7 +406,7 @@ impl Settings {
     }
 }
 
-/// What TLS may have beyond a certificate.
+/// Optional files of TLS.
 struct TlsFiles {
     password: Option<Password>,
     ca_file: Option<PathBuf>,
@@ -414,7 +414,7 @@ struct TlsFiles {
     without_certificates: bool,
 }
 
-/// Unites the settings of TLS, and refuses those that would do nothing.
+/// Combines the settings of TLS. Refuses settings that would have no effect.
 fn tls_options(
     mode: TlsMode,
     certificate_key_file: Option<PathBuf>,
@@ -481,12 +481,12 @@ fn write_tls(out: &mut Writer<'_>, tls: &TlsOptions) {
 fn read_file(path: &Path) -> Result<FileSettings> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the settings file `{}`", path.display()))?;
-    // The error of the parser shows the line and names a key that is unknown.
+    // The error of the parser has the line and the name of an unknown key.
     toml::from_str(&text)
         .with_context(|| format!("the settings file `{}` is wrong", path.display()))
 }
 
-/// The addresses behind `ADDRESS:PORT`; those that other machines reach need permission.
+/// Resolves `ADDRESS:PORT`. Refuses addresses that other machines can reach unless `insecure`.
 fn addresses(listen: &str, insecure: bool) -> Result<Vec<SocketAddr>> {
     let addresses: Vec<SocketAddr> = listen
         .to_socket_addrs()
@@ -505,12 +505,13 @@ fn addresses(listen: &str, insecure: bool) -> Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// What caches may take of so much memory, as MongoDB has it: half of what is above a gibibyte.
+/// The default size of the caches, as in MongoDB: half of the memory above a gibibyte.
 fn default_cache_bytes(memory: u64) -> u64 {
     (memory.saturating_sub(1 << 30) / 2).max(256 << 20)
 }
 
-/// What operations may take of so much memory. Less than a few large messages would be of no use.
+/// The default memory for operations: a quarter of the memory, and at least enough for a few large
+/// messages.
 fn default_operation_bytes(memory: u64) -> u64 {
     (memory / 4).max(256 << 20)
 }
@@ -574,7 +575,7 @@ mod tests {
         };
         assert!(Settings::resolve(open(None)).is_err());
         assert!(Settings::resolve(open(Some(true))).is_ok());
-        // Encryption says nothing about who may come.
+        // Encryption does not replace authentication.
         let encrypted = ServeArgs {
             tls_mode: Some(TlsMode::Require),
             tls_certificate_key_file: Some(PathBuf::from("server.pem")),

@@ -1,10 +1,10 @@
-//! Limits of the process that the operating system sets: open files, memory, rights of new files.
+//! Limits that the operating system sets: open files, memory, permissions of new files.
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
-/// Allows as many open files as the system lets us: a connection is one, and the usual soft limit
-/// of 1024 is below what a server should hold.
+/// Raises the limit of open files to the maximum. Each connection takes one, and the usual soft limit
+/// of 1024 is too low for a server.
 pub(crate) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -15,14 +15,14 @@ pub(crate) fn raise_open_files() {
     }
 }
 
-/// Gives the owner alone rights on the files that this process makes from here on, whatever the
-/// caller's mask is. For commands that write to a data folder.
+/// Makes all files that this process creates from now on accessible to their owner only. For
+/// commands that write to a data folder.
 pub(crate) fn make_private_files() {
     umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// How much memory there is: the machine's, or less where a control group allows less. One gibibyte
-/// if neither is known.
+/// The memory of the machine, or the limit of the control group if that is less. One gibibyte if
+/// neither is known.
 pub(crate) fn memory_bytes() -> u64 {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {

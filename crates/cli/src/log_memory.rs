@@ -1,5 +1,5 @@
-//! Log lines for `getLog`, in the form of MongoDB's log: one JSON document per line, with the number
-//! of the message in `id` where it is one that MongoDB has, too. Tools search for these.
+//! Log lines for `getLog`, in the format of MongoDB's log: one JSON document per line. Messages that
+//! MongoDB has too have its number in `id`, because tools search for these.
 
 use motifdb::Engine;
 use std::sync::OnceLock;
@@ -10,10 +10,10 @@ use tracing_subscriber::layer::Context;
 use value::ejson::{self, Format};
 use value::{DocBuf, OwnedVal, Val};
 
-/// The engine that remembers log lines, once it is open. Logging starts before it.
+/// The engine that keeps log lines, once it is open. Logging starts earlier.
 pub(crate) static SERVED: OnceLock<Engine> = OnceLock::new();
 
-/// Remembers every event in the engine.
+/// A log layer that passes every event to the engine.
 pub(crate) struct LogMemory;
 
 impl<S: Subscriber> Layer<S> for LogMemory {
@@ -101,7 +101,7 @@ fn line(event: &Event<'_>) -> String {
     ejson::print(doc.as_doc(), Format::Relaxed)
 }
 
-/// The part of the server that a line is about, by the module that logs it.
+/// The component of a line, by the module that logs it.
 fn component(target: &str) -> &'static str {
     let has = |part: &str| target.split("::").any(|module| module == part);
     match () {

@@ -1,5 +1,5 @@
-//! `motif`: the one binary. Serves when no subcommand is given; the others check, move and measure
-//! data. Each has a file in `cmd`, except `bench`, which is a crate; settings of the server are in `config`.
+//! The binary `motif`. Without a subcommand it serves. Each subcommand has a file or folder in `cmd`,
+//! except `bench`, which is a crate; settings of the server are in `config`.
 
 mod cmd;
 mod config;
@@ -33,7 +33,7 @@ Examples:
 Settings of the server come from a flag, else its environment variable, else the TOML file, else
 the default. Then connect with: mongosh \"mongodb://127.0.0.1:27017\"";
 
-/// MotifDB: a document database that speaks MongoDB's protocol.
+/// MotifDB: a document database that speaks MongoDB's wire protocol
 #[derive(Parser, Debug)]
 #[command(name = "motif", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // The reader of our output has closed it: `motif export .. | head`.
+        // The reader of standard output has closed it, as in `motif export .. | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

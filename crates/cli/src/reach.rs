@@ -1,19 +1,19 @@
-//! How clients reach the server beside its address: what it presents itself as, under which address
-//! and name, and a Unix socket.
+//! Settings of how clients reach the server besides its address: the advertised address, the topology,
+//! the replica set name and a Unix socket.
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// The name of the replica set, unless another is given.
+/// The default name of the replica set.
 const SET_NAME: &str = "rs0";
 
 /// The flags.
 #[derive(Args, Debug, Default, Clone)]
 pub(crate) struct ReachArgs {
-    /// Address that `hello` names to drivers, if they cannot use the one that they reach: behind a
-    /// port mapping, in a container [default: the address by which each client came]
+    /// Address that `hello` returns to drivers, if they cannot use the listening address, as with a
+    /// port mapping or in a container [default: the address to which the client connected]
     #[arg(long, env = "MOTIF_ADVERTISE", value_name = "HOST:PORT")]
     pub(crate) advertise: Option<String>,
     /// Name of the replica set of which this server is the only member [default: rs0]
@@ -26,7 +26,7 @@ pub(crate) struct ReachArgs {
     /// balancer.
     #[arg(long, env = "MOTIF_TOPOLOGY", value_name = "TOPOLOGY")]
     pub(crate) topology: Option<Topology>,
-    /// Unix socket to listen on, too; only the user of the server can use it
+    /// Unix socket to listen on as well; only the server's own user can connect to it
     #[arg(long, env = "MOTIF_UNIX_SOCKET", value_name = "FILE")]
     pub(crate) unix_socket: Option<PathBuf>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// Takes from the file what the flags leave open.
+    /// Combines flags with the TOML file; flags have precedence.
     pub(crate) fn resolve(args: ReachArgs, file: ReachArgs) -> Result<Reach> {
         let advertise = args.advertise.or(file.advertise);
         if let Some(address) = &advertise {
@@ -81,12 +81,12 @@ impl Reach {
     }
 }
 
-/// Refuses what drivers could not connect to.
+/// Refuses an address that drivers could not connect to.
 fn check_address(address: &str) -> Result<()> {
     let parts = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     let port = parts.and_then(|(_, port)| port.parse::<u16>().ok()).filter(|port| *port > 0);
     let host = parts.map_or("", |(host, _)| host);
-    // An address of version 6 has colons, and stands in brackets.
+    // An IPv6 address has colons and must be in brackets.
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let valid = match bare {
         Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),

@@ -1,5 +1,5 @@
-//! Sizes in bytes as people write them: `256MB`, `2GiB`, `65536`. Reading is done by `parse-size`;
-//! printing is exact, where crates round.
+//! Sizes in bytes with units: `256MB`, `2GiB`, `65536`. They are parsed by `parse-size` and printed
+//! exactly, which crates for printing do not offer.
 
 use parse_size::Config;
 use serde::{Deserialize, Deserializer, de};
@@ -13,8 +13,8 @@ pub(crate) struct Size(pub(crate) u64);
 impl FromStr for Size {
     type Err = String;
 
-    /// `KB`, `MB`, `GB` and `TB` count in thousands; `KiB`, `MiB`, .. and the single letters `K`,
-    /// `M`, .. in 1024s.
+    /// `KB`, `MB`, `GB` and `TB` are powers of 1000; `KiB`, `MiB`, .. and the single letters `K`, `M`, ..
+    /// powers of 1024.
     fn from_str(text: &str) -> Result<Size, String> {
         let text = text.trim();
         let decimal = text.ends_with(['b', 'B']);
@@ -27,7 +27,7 @@ impl FromStr for Size {
     }
 }
 
-/// As `from_str` reads it: an exact multiple of the largest unit that divides it.
+/// An exact multiple of the largest unit that divides the size, as `from_str` accepts it.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, factor) in

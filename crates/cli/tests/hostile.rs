@@ -1,13 +1,13 @@
-//! A server that is attacked, as a process of its own: thousands of connections, slow bytes, huge and
-//! broken messages, bombs, logins without end, readers that do not read. Beside them a good client
-//! reads documents by `_id`: all its reads succeed, and the server's memory stays bounded.
+//! A server process under attack: thousands of connections, slow senders, huge and malformed messages,
+//! compression bombs, endless logins, clients that do not read their replies. Meanwhile a normal client
+//! reads documents by `_id`: all its reads must succeed, and the server's memory must stay bounded.
 //!
-//! How much slower the good client gets is measured by the ignored test:
-//! `cargo test --release -p motif-cli --test hostile -- --ignored --nocapture`. Attackers have machines
-//! of their own in life. Here they share one with the server and the good client, so in that test
-//! their threads run by `SCHED_IDLE`: they take what time of the processors the other two leave,
-//! which is most of it, and give it back at once. What the server does for them has its usual
-//! priority. `HOSTILE_SECONDS` says how long each attack lasts (40), `MOTIF` which program is attacked.
+//! The ignored test measures how much slower the normal client gets:
+//! `cargo test --release -p motif-cli --test hostile -- --ignored --nocapture`. Real attackers have
+//! machines of their own. Here they share one with the server and the normal client, so in that test
+//! their threads run with `SCHED_IDLE`: they use only processor time that the other two leave. The work
+//! of the server for them has its usual priority. `HOSTILE_SECONDS` is the duration of each attack (40),
+//! `MOTIF` the program to attack.
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is to be seen at once")]
 #![allow(clippy::print_stdout, reason = "the measurement is read by people")]
@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use value::{DocBuf, ejson};
 
 const DOCUMENTS: i32 = 1000;
-/// What the server under attack may hold: caches, messages and replies, and what the program itself
-/// and a few hundred threads need.
+/// The limit of the server's memory: caches, messages, replies, the program itself and a few hundred
+/// threads.
 const MEMORY_MIB_MAX: u64 = 900;
 
 /// A `motif serve` process with little memory; killed when dropped.
@@ -153,8 +153,8 @@ enum AttackersRun {
     Elsewhere,
 }
 
-/// Has the calling thread run only when no other thread wants to. The system knows this for threads
-/// of one session, which those of this process and of its child, the server, are.
+/// Makes the calling thread run only when no other thread is ready. The kernel compares threads of the
+/// same session, as those of this process and of its child, the server, are.
 fn yield_to_everybody() {
     let thread = std::fs::read_link("/proc/thread-self").unwrap();
     let thread = thread.file_name().unwrap();

@@ -1,5 +1,5 @@
-//! What the log tells and what it never does: a server that logs everything, commands that carry
-//! secrets, and a search for them in everything that the server wrote.
+//! The content of the log: commands with secrets run on a server that logs everything, and the secrets
+//! must not be in anything that it writes.
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is to be seen at once")]
 
@@ -12,7 +12,7 @@ use value::{DocBuf, RawDoc, Val, ejson};
 /// In every secret; base64 in places where a secret travels so.
 const MARKER: &str = "xyzzyplugh";
 
-/// A line that somebody would like to see in the log.
+/// A line that an attacker tries to forge in the log.
 const FORGED: &str = "2026-01-01T00:00:00.000000Z  INFO motifdb: authenticated user=mallory";
 
 struct Server {

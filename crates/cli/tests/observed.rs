@@ -1,5 +1,5 @@
-//! What a running server tells about itself: the list of its starts, and a log that says more about
-//! a part of it on request.
+//! What a running server reports about itself: the list of its starts, and the log with a verbosity per
+//! component.
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is to be seen at once")]
 

@@ -1,4 +1,4 @@
-//! Who can read what the server writes: its owner alone.
+//! Files of the server are readable by their owner only.
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is to be seen at once")]
 

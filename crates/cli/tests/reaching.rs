@@ -1,4 +1,5 @@
-//! How clients reach the server: what it presents itself as, a Unix socket, and what it says about that.
+//! How clients reach the server: the topology that it presents, the Unix socket, and what it reports
+//! about them.
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is to be seen at once")]
 

@@ -1,14 +1,14 @@
 //! Runs the differential fuzzer: `cargo run -p motif-spec --example differential -- --against URI`.
 //!
-//!   --against URI   the server that is right, a mongod
-//!   --uri URI       the server that is tested; the engine in this process if left out
-//!   --seconds N     how long (60)
-//!   --seed N        where to start (the clock); every round has a seed of its own, which is printed
-//!   --rounds N      how many rounds at most
-//!   --keep-going N  how many differences to tell before giving up (5)
+//!   --against URI   the reference server, a mongod
+//!   --uri URI       the tested server [default: the engine in this process]
+//!   --seconds N     duration [default: 60]
+//!   --seed N        seed of the first round [default: from the clock]; the seed of each round is printed
+//!   --rounds N      maximum number of rounds
+//!   --keep-going N  maximum number of differences to report [default: 5]
 //!   --area NAME     one area only: general, arrays, collations, merge, positions,
 //!                   windows, shapes, words
-//!   --codes         count different error codes too
+//!   --codes         report different error codes too
 //!   --ddl           only commands about collections, with their change events
 
 #![expect(clippy::print_stdout, reason = "a tool that tells what it found")]
@@ -136,7 +136,7 @@ fn run() -> Result<bool> {
             let update = target.is_some();
             commands += 1;
             let right = match theirs.answer(command.as_doc()) {
-                // It cuts texts in the middle of a letter; we refuse that.
+                // It cuts strings in the middle of a character; MotifDB refuses that.
                 Err(error) if error.code() == Code::INVALID_BSON => continue,
                 right => right?,
             };
@@ -185,7 +185,7 @@ fn ddl_round(seed: u64, random: &mut Random, ours: &mut Side, theirs: &mut Side)
     if mine == right {
         return Ok(true);
     }
-    // Leaves out what the difference does not need. Transactions stay whole.
+    // Removes commands that the difference does not need. Transactions stay complete.
     let mut at = 0;
     while at < commands.len() {
         let mut fewer = commands.clone();
@@ -219,7 +219,7 @@ fn documents(random: &mut Random, area: &Area) -> Result<Vec<DocBuf>> {
     (0..count).map(|id| text::doc(&format!("{{_id: {id}, {}}}", (area.fields)(random)))).collect()
 }
 
-/// Makes a case small and prints it as a test of a spec file.
+/// Shrinks a case and prints it as a test of a spec file.
 fn tell(
     seed: u64,
     setup: &[String],

@@ -1,5 +1,5 @@
-//! Makes a fresh mongod a replica set of one and waits until it takes writes: what
-//! `scripts/spec-against-mongod` needs before it runs the cases.
+//! Makes a new mongod a replica set of one and waits until it accepts writes, for
+//! `scripts/spec-against-mongod`.
 
 use client::{Client, Target};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ fn main() -> Result<()> {
     };
     let members = format!("{{_id: 'rs0', members: [{{_id: 0, host: '{address}'}}]}}");
     let initiate = ejson::parse_doc(&format!("{{replSetInitiate: {members}}}"))?;
-    // One that is a member already says so; whether it takes writes is what counts.
+    // This fails if it is a member already; only whether it accepts writes matters.
     let started = client.run("admin", &initiate);
     let hello = DocBuf::build(|out| {
         out.i32("hello", 1);

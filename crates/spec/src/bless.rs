@@ -1,5 +1,5 @@
-//! `BLESS=1`: runs the tests of a file and writes what came out where the expectations stand.
-//! Wildcards and message patterns that still fit are kept; the difference is reviewed like code.
+//! `BLESS=1`: runs the tests of a file and replaces the expectations by the results. Wildcards and
+//! message patterns that still match are kept. Review the difference like code.
 
 use crate::connection::Connection;
 use crate::file::{Action, Expectation, Kind, SpecFile, TestStep};
@@ -16,11 +16,11 @@ struct Edit {
     lines: Vec<String>,
 }
 
-/// Rewrites the expectations of a file that do not hold, and adds missing ones. Gives the number
-/// of places that changed.
+/// Replaces the expectations of a file that do not hold, and adds missing ones. Returns the number
+/// of changes.
 ///
 /// # Errors
-/// A test that cannot be carried out, or a file that cannot be written.
+/// If a test cannot be run, or the file cannot be written.
 pub fn bless(
     connection: &mut dyn Connection,
     file: &SpecFile,
@@ -86,7 +86,7 @@ fn layout_row(given: &str, kind: Kind, body: &str) -> String {
     format!("  {given} => {word}{body}")
 }
 
-/// The directive as lines: on one where it is short.
+/// The lines of a directive: a single one if it is short.
 fn layout(kind: Kind, body: &str) -> Vec<String> {
     let word = kind.word();
     if matches!(kind, Kind::Docs | Kind::DocsUnordered | Kind::Plan | Kind::Details) {
@@ -118,7 +118,7 @@ fn fresh(step: &TestStep, outcome: &Outcome) -> (Kind, String) {
     }
 }
 
-/// What an expectation that does not hold becomes.
+/// The replacement of an expectation that does not hold.
 fn replaced(
     old: &Expectation,
     step: &TestStep,
@@ -155,7 +155,7 @@ fn error_text(outcome: &Outcome) -> String {
     let code = error.get("code").and_then(Val::as_i64_exact).unwrap_or(0);
     let name = value::Code(i32::try_from(code).unwrap_or(0)).name();
     match error.get("codeName").and_then(Val::as_str) {
-        // Nameless codes of one version get names in another: the number is what counts.
+        // A code may have a name only in some versions of MongoDB, so the number is compared.
         Some(other) if other != name => code.to_string(),
         _ if name.starts_with("Location") => code.to_string(),
         _ => format!("{code} {name}"),
@@ -217,7 +217,7 @@ fn reply_text(pattern: RawDoc<'_>, reply: RawDoc<'_>) -> String {
     format!("{{{}}}", fields.collect::<Vec<_>>().join(",\n"))
 }
 
-/// Messages of write errors are ours to word, but for E11000, which clients read.
+/// Messages of write errors may differ from MongoDB's, except E11000, which clients parse.
 fn write_error(out: &mut Writer<'_>, error: RawVal<'_>) {
     let error = error.as_doc().unwrap_or(RawDoc::empty());
     let duplicate = error.get("code").and_then(Val::as_i64_exact) == Some(11000);

@@ -1,4 +1,4 @@
-//! Connections to what is tested: the engine in this process, our server over a socket, another
+//! Connections to the tested system: the engine in this process, our server over a socket, or another
 //! server.
 
 use client::Client;
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use value::validate::validate;
 use value::{DocBuf, RawDoc, Result};
 
-/// One connection to something that runs commands.
+/// A connection that runs commands.
 pub trait Connection {
-    /// Runs a command that names its `$db` and gives the reply, also when it says `ok: 0`.
+    /// Runs a command, which has the field `$db`, and returns the reply, also with `ok: 0`.
     ///
     /// # Errors
-    /// A broken connection; never what the command itself answers.
+    /// If the connection breaks; never for an error reply.
     fn run(&mut self, command: RawDoc<'_>) -> Result<DocBuf>;
 }
 
@@ -28,7 +28,7 @@ struct InProcess(motifdb::Client);
 
 impl Connection for InProcess {
     fn run(&mut self, command: RawDoc<'_>) -> Result<DocBuf> {
-        // What the server does for the wire: bytes are checked once, at the connection.
+        // As in the server: a document is validated once, at the connection.
         if let Err(error) = validate(command.bytes(), value::limits::DEPTH_MAX_WIRE) {
             return Ok(refusal(&error));
         }
@@ -38,7 +38,7 @@ impl Connection for InProcess {
     }
 }
 
-/// The reply to a command that does not pass the connection.
+/// The reply to an invalid document.
 fn refusal(error: &value::Error) -> DocBuf {
     DocBuf::build(|out| {
         out.f64("ok", 0.0).str("errmsg", error.message());
@@ -46,11 +46,11 @@ fn refusal(error: &value::Error) -> DocBuf {
     })
 }
 
-/// What tests run against.
+/// The tested system.
 pub enum Deployment {
     /// The engine in this process.
     InProcess(Engine),
-    /// A server, ours or another's, by its connection string.
+    /// A server, MotifDB or another, by its connection string.
     Remote(String),
 }
 
@@ -74,7 +74,7 @@ impl Deployment {
     /// Our server on a free port, with an engine in memory. It runs until the process ends.
     ///
     /// # Errors
-    /// When the port cannot be had.
+    /// When it cannot listen.
     pub fn wire() -> Result<Deployment> {
         let engine = Engine::open(options(Storage::Memory))?;
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
@@ -89,7 +89,7 @@ impl Deployment {
     /// A new connection.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// When there is no server.
     pub fn connect(&self) -> Result<Box<dyn Connection>> {
         Ok(match self {
             Deployment::InProcess(engine) => Box::new(InProcess(engine.connect(Peer::default()))),

@@ -1,6 +1,6 @@
-//! Reading `*.test` files: directives start in column 0, what belongs to them is indented.
+//! Reads `*.test` files: directives start in column 0, their content is indented.
 //!
-//! Line numbers are kept, because `bless` rewrites expectations where they stand.
+//! Line numbers are kept, because `bless` replaces expectations in place.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ pub struct SpecFile {
     pub path: PathBuf,
     /// Path below `tests/spec` without the extension: the first part of every test's name.
     pub name: String,
-    /// What is prepared before each test.
+    /// The preparations of each test.
     pub setup: Vec<Setup>,
     /// The tests in order.
     pub tests: Vec<Test>,
 }
 
-/// Something that is prepared before the actions.
+/// A preparation.
 #[derive(Debug, Clone)]
 pub enum Setup {
     /// Documents of a collection; none creates it empty.
@@ -46,26 +46,26 @@ pub struct Test {
     pub line: usize,
     /// Preparations and actions in order.
     pub steps: Vec<TestStep>,
-    /// Why we are known to differ: the test must fail.
+    /// The reason of a known difference to MongoDB: the test must fail.
     pub differs: Option<String>,
-    /// Why the expectation holds for us alone.
+    /// The reason why the expectation holds for MotifDB only.
     pub only_motif: Option<String>,
 }
 
 /// A preparation or an action with what is expected of it.
 #[derive(Debug)]
 pub struct TestStep {
-    /// What is done.
+    /// The action.
     pub action: Action,
     /// Last line of the action, from 1: new expectations are written behind it.
     pub last_line: usize,
-    /// What stands before the arrow, when the step is a row of a table.
+    /// The text before the arrow, if the step is a row of a table.
     pub row: Option<String>,
-    /// What must come out; none means that it must succeed.
+    /// The expected results; if there are none, the step must succeed.
     pub expectations: Vec<Expectation>,
 }
 
-/// What a step does.
+/// An action of a step.
 #[derive(Debug)]
 pub enum Action {
     /// Prepares data in the middle of a test.
@@ -80,7 +80,7 @@ pub enum Action {
     Update(String),
 }
 
-/// What must come out of a step.
+/// An expected result of a step.
 #[derive(Debug, Clone)]
 pub struct Expectation {
     /// Its kind.
@@ -112,7 +112,7 @@ pub enum Kind {
     WriteError,
     /// The shape of the plan.
     Plan,
-    /// The same with filters and bounds.
+    /// The plan with filters and bounds.
     Details,
 }
 
@@ -134,7 +134,7 @@ impl Kind {
     }
 }
 
-/// A file that cannot be understood.
+/// A syntax error in a file.
 #[derive(Debug)]
 pub struct FileError {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! Comparing what came out with what was expected. Types count: `12` is not `12.0`.
+//! Compares results with expectations. Types are significant: `12` is not `12.0`.
 
 use crate::file::{Expectation, Kind};
 use crate::outcome::Outcome;
@@ -8,7 +8,7 @@ use value::{RawDoc, RawVal, Val};
 /// Judges one expectation.
 ///
 /// # Errors
-/// What differs, for people.
+/// A description of the difference.
 pub fn judge(expectation: &Expectation, outcome: &Outcome, names: &Names) -> Result<(), String> {
     let body = text::mark_wildcards(&names.fill(&expectation.body));
     let line = expectation.first_line;
@@ -27,7 +27,7 @@ pub fn judge(expectation: &Expectation, outcome: &Outcome, names: &Names) -> Res
     found.map_err(|message| format!("line {line}: {message}"))
 }
 
-/// Judges a step without expectations: it must have succeeded entirely.
+/// Judges a step without expectations: it must have succeeded completely.
 ///
 /// # Errors
 /// The reply that shows the failure.
@@ -224,7 +224,7 @@ pub fn subset(expected: RawDoc<'_>, found: RawDoc<'_>) -> bool {
     })
 }
 
-/// Whether a value is what the pattern says.
+/// Whether a value matches the pattern.
 #[must_use]
 pub fn matches(pattern: RawVal<'_>, found: RawVal<'_>) -> bool {
     if pattern.get() == Val::String(ANY) {
@@ -241,7 +241,7 @@ pub fn matches(pattern: RawVal<'_>, found: RawVal<'_>) -> bool {
     }
 }
 
-/// Which of the many bit patterns of NaN a double has is up to the processor.
+/// The bits of NaN depend on the processor, so all are equal.
 fn is_nan(value: RawVal<'_>) -> bool {
     matches!(value.get(), Val::Double(n) if n.is_nan())
 }

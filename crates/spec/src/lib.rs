@@ -1,9 +1,10 @@
-//! The data-driven tests of `tests/spec`: files say what to run and what must come out.
+//! The data-driven tests of `tests/spec`: files with commands and their expected results.
 //!
-//! `differential` compares with another server at random. `file` reads the format, `connection` connects to a server (in-process, wire, another server),
-//! `run` carries a test out, `judge` compares results with expectations, `bless` rewrites
-//! expectations, `same` asks queries again in other ways, `shape` draws plans, `text` reads and prints values. The runner itself is
-//! `tests/spec.rs`; the format is described in `tests/spec/README.md`.
+//! `file` reads the format, `connection` connects to the tested system, `run` runs a test, `judge`
+//! compares results with expectations, `bless` replaces expectations, `same` repeats queries with other
+//! plans, `shape` prints plans, `text` reads and prints values. `differential` compares with another
+//! server on random commands. The runner is `tests/spec.rs`; the format is described in
+//! `tests/spec/README.md`.
 
 pub mod bless;
 pub mod connection;

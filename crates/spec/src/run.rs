@@ -1,4 +1,4 @@
-//! Carrying out one test: a database of its own, set-up, steps, results; nothing is judged here.
+//! Runs one test in a database of its own: set-up and steps. Results are judged elsewhere.
 
 use crate::connection::Connection;
 use crate::file::{Action, Kind, Setup, SpecFile, Test, TestStep};
@@ -10,21 +10,21 @@ use crate::text::{self, Names};
 use std::sync::atomic::{AtomicU64, Ordering};
 use value::{DocBuf, RawDoc, Result, Val, Writer};
 
-/// How steps are run.
+/// Options of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunMode {
-    /// Ask for one document a batch and fetch the rest by `getMore`.
+    /// Whether batches have one document, so that `getMore` reads the rest.
     pub batch_of_one: bool,
-    /// Fetch the documents of a last step without expectation too, as `bless` wants them.
+    /// Whether to read the documents of a last step without expectations too, for `bless`.
     pub fetch_always: bool,
-    /// Ask every query again in other ways that must give the same.
+    /// How every query is repeated, if it is.
     pub again: Option<Repetition>,
 }
 
-/// Runs a test and hands each step with its outcome to `visit`; the first error ends it.
+/// Runs a test and calls `visit` with each step and its outcome; the first error ends it.
 ///
 /// # Errors
-/// What `visit` says, a broken connection, or a set-up that fails.
+/// An error of `visit`, a broken connection, or a failed set-up.
 pub fn run_test(
     connection: &mut dyn Connection,
     file: &SpecFile,
@@ -63,7 +63,7 @@ pub fn run_test(
         Ok(())
     };
     let result = steps();
-    // A transaction that a test leaves open would keep its database from being dropped.
+    // A transaction that a test has left open would block dropping the database.
     let kill = "{killSessions: [<lsid>, <lsid:2>], $db: 'admin'}";
     let killed = running.command(kill).map(drop).map_err(|error| error.to_string());
     let cleaned = running.command("{dropDatabase: 1}").map(drop).map_err(|error| error.to_string());
@@ -295,7 +295,7 @@ impl Running<'_> {
         self.run_command(command.as_doc(), true, None)
     }
 
-    /// Makes the document the only one of the collection for `eval`.
+    /// Replaces all documents of the collection for `eval` by this one.
     fn keep_alone(&mut self, doc: &str) -> Result<()> {
         if self.evaluated == doc {
             return Ok(());

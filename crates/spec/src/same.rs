@@ -1,25 +1,25 @@
-//! The same query asked in several ways: with its indexes hidden, and by every plan that there is
-//! for it. The answers must be the same, in any order.
+//! Repeats queries with their indexes hidden, and with every possible plan. The results must be the
+//! same, in any order.
 
 use crate::connection::Connection;
 use crate::file::{Action, TestStep};
 use crate::text;
 use value::{DocBuf, Error, RawDoc, Result, Val};
 
-/// The fields of a command that the `getMore`s of its cursor carry, too.
+/// The fields of a command that the `getMore`s of its cursor have too.
 pub(crate) const CONTINUED: [&str; 6] =
     ["lsid", "txnNumber", "autocommit", "apiVersion", "apiStrict", "apiDeprecationErrors"];
 
-/// How a query is asked again.
+/// How a query is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repetition {
     /// With all secondary indexes of its collection hidden.
     Hidden,
-    /// Once for every plan that explain names, by a hint.
+    /// Once for every plan in the reply of explain, by a hint.
     EveryPlan,
 }
 
-/// What makes a query depend on an index, on an order that it does not ask for, or on chance.
+/// Words that make a result depend on an index, on an undefined order, or on chance.
 const DEPENDS: &[&str] = &[
     "hint",
     "min",
@@ -38,7 +38,7 @@ const DEPENDS: &[&str] = &[
     "$text",
     "$sample",
     "$sampleRate",
-    // Of `$meta`: up to when values are known depends on the clock.
+    // Of `$meta`: the time up to which values are known depends on the clock.
     "patterns",
     "$rand",
     "$first",
@@ -88,8 +88,8 @@ const DEPENDS: &[&str] = &[
     "$currentDate",
 ];
 
-/// What a test looks at that asking again changes, or what keeps it waiting: hiding an index waits
-/// for open transactions.
+/// Words of tests whose results a repetition would change, or which would make it wait: hiding an
+/// index waits for open transactions.
 const COUNTS: &[&str] = &[
     "$indexStats",
     "system.profile",
@@ -99,7 +99,7 @@ const COUNTS: &[&str] = &[
     "startTransaction",
 ];
 
-/// Whether a test's steps can be asked again without changing what later steps see.
+/// Whether the queries of a test can be repeated without an effect on later steps.
 #[must_use]
 pub fn may_ask_again(steps: &[TestStep]) -> bool {
     !steps.iter().any(|step| match &step.action {
@@ -108,7 +108,7 @@ pub fn may_ask_again(steps: &[TestStep]) -> bool {
     })
 }
 
-/// Asks a query again and compares the answers.
+/// Repeats a query and compares the results.
 ///
 /// # Errors
 /// When they differ, or the connection breaks.
@@ -143,7 +143,7 @@ pub fn check(
                 let hinted = DocBuf::build(|out| {
                     out.extend(command).str("hint", &index);
                 });
-                // An index that a plan uses for a branch of the filter may refuse the whole.
+                // A hint of an index that a plan uses for one branch may be refused for the whole filter.
                 if let Some(found) = asker.answer(hinted.as_doc())? {
                     compare(command, &format!("by index {index}"), &expected, Some(found))?;
                 }
@@ -172,7 +172,7 @@ fn compare(
     Err(Error::internal(format!("{command} {how} gives {found:?} instead of {expected:?}")))
 }
 
-/// Whether a command says something that makes its answer depend on the plan.
+/// Whether a command contains a word that makes its result depend on the plan.
 fn mentions(doc: RawDoc<'_>, depth: usize) -> bool {
     depth > 50
         || doc.iter().any(|(name, value)| {
@@ -201,7 +201,7 @@ impl Asker<'_> {
         self.connection.run(command.as_doc())
     }
 
-    /// What a query gives, sorted; nothing if it is refused.
+    /// The sorted result of a query; `None` if it is refused.
     fn answer(&mut self, command: RawDoc<'_>) -> Result<Option<Vec<String>>> {
         let mut all = Vec::new();
         let reply = self.send(command)?;
@@ -243,7 +243,7 @@ impl Asker<'_> {
         Ok(Some(all))
     }
 
-    /// Hides the indexes of a collection and tells which.
+    /// Hides the indexes of a collection. Returns their names.
     fn hide(&mut self, collection: &str) -> Result<Vec<String>> {
         let list = DocBuf::build(|out| {
             out.str("listIndexes", collection);
@@ -273,7 +273,7 @@ impl Asker<'_> {
         self.send(command.as_doc()).map(drop)
     }
 
-    /// The indexes that plans for a query use alone.
+    /// The indexes that are the only one in a plan for a query.
     fn plans(&mut self, command: RawDoc<'_>) -> Result<Vec<String>> {
         let explain = DocBuf::build(|out| {
             out.append("explain", Val::Document(command)).str("verbosity", "queryPlanner");

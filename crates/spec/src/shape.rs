@@ -1,4 +1,4 @@
-//! Plans as indented lines: stage names, outermost first, with what distinguishes them.
+//! Plans as indented lines: names of stages, outermost first, with their main properties.
 
 use crate::text;
 use value::{RawDoc, Val};
@@ -16,13 +16,13 @@ pub fn lines(reply: RawDoc<'_>, details: bool) -> Vec<String> {
 
 fn winning_plan(reply: RawDoc<'_>) -> Option<RawDoc<'_>> {
     let planner = reply.get("queryPlanner").and_then(Val::as_doc).or_else(|| {
-        // An aggregation that is more than a query: its first stage reads.
+        // An aggregation with more stages than a query: the first stage has the plan.
         let stages = reply.get("stages").and_then(Val::as_array)?;
         let (_, first) = stages.first()?;
         first.as_doc()?.get("$cursor")?.as_doc()?.get("queryPlanner")?.as_doc()
     })?;
     let plan = planner.get("winningPlan")?.as_doc()?;
-    // The newer executor of MongoDB wraps the plan beside its own.
+    // MongoDB's newer executor puts the plan into `queryPlan`.
     Some(plan.get("queryPlan").and_then(Val::as_doc).unwrap_or(plan))
 }
 

@@ -1,5 +1,5 @@
-//! Values in test files: shell-flavoured extended JSON, with names that are filled in per test
-//! (`<db>`, `<cursor>`, `<lsid>`), generators of values too large to write down, and wildcards.
+//! Values in test files: extended JSON in the syntax of the shell, with placeholders (`<db>`,
+//! `<cursor>`, `<lsid>`), generators of large values, and wildcards.
 
 use value::ejson::{self, Format, Mode, Parser};
 use value::{DocBuf, RawDoc, RawVal, Result};
@@ -9,14 +9,14 @@ pub const ANY: &str = "«any»";
 /// The string that stands for `absent` after reading: no such field.
 pub const ABSENT: &str = "«absent»";
 
-/// What the placeholders of one running test mean.
+/// The values of the placeholders of a running test.
 #[derive(Debug, Clone)]
 pub struct Names {
-    /// `<db>`: the database that this test has for itself.
+    /// `<db>`: the database of this test.
     pub database: String,
-    /// `<cursor>`: the number of the last cursor that a reply named.
+    /// `<cursor>`: the id of the last cursor in a reply.
     pub cursor: i64,
-    /// `<lsid>`: a session of this test's own, as 32 hexadecimal digits.
+    /// `<lsid>`: the session of this test, as 32 hexadecimal digits.
     pub session: String,
 }
 
@@ -35,7 +35,7 @@ impl Names {
         generate(&text, "<many:", |n| vec!["{}"; n].join(", "))
     }
 
-    /// `<lsid:2>`: another session of this test's own.
+    /// `<lsid:2>`: another session of this test.
     fn other_session(&self) -> String {
         let swapped = |digit: char| match digit {
             '0' => '1',
@@ -45,7 +45,7 @@ impl Names {
         format!("{}{rest}", first.chars().map(swapped).collect::<String>())
     }
 
-    /// Puts `<db>` back where the database's name stands.
+    /// Replaces the name of the database by `<db>`.
     #[must_use]
     pub fn hide(&self, text: &str) -> String {
         text.replace(&self.database, "<db>")
@@ -87,7 +87,7 @@ pub fn docs(text: &str) -> Result<Vec<DocBuf>> {
     Ok(all)
 }
 
-/// Reads one value as a document `{value: …}`, and gives the text behind it.
+/// Reads one value as a document `{value: …}`. Returns it with the rest of the text.
 ///
 /// # Errors
 /// `FailedToParse` with line and column.
@@ -147,7 +147,7 @@ pub fn print_doc(doc: RawDoc<'_>) -> String {
     unmark(&ejson::print(doc, Format::Shell))
 }
 
-/// Fields of replies that tell time and place rather than results.
+/// Fields of replies that differ from run to run.
 pub const VOLATILE: &[&str] = &["$clusterTime", "operationTime", "electionId", "opTime"];
 
 /// A reply on one line, without what differs from run to run.

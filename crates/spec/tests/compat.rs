@@ -1,5 +1,5 @@
-//! COMPAT.md says what is there: its tables are made from the registries of the engine and from
-//! the spec files, so they cannot drift. `BLESS=1` rewrites them.
+//! The tables of COMPAT.md are generated from the registries of the engine and from the spec files, so
+//! that they are always true. `BLESS=1` rewrites them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

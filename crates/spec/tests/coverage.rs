@@ -1,5 +1,5 @@
-//! Everything that the registries name is in some spec file: an operator, stage, accumulator or
-//! command without a case is found here, and so is an index option or a form of projection.
+//! Every operator, stage, accumulator and command of the registries, every index option and every form
+//! of projection must be in some spec file.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ const OTHERS: &[&str] = &[
     "validationAction",
 ];
 
-/// Names that cannot have a case that holds, and why.
+/// Names that cannot have a case, and why.
 const EXCEPTIONS: &[(&str, &str)] = &[("shutdown", "it would end the server of all other cases")];
 
 fn folder() -> PathBuf {
@@ -79,7 +79,7 @@ fn all_text() -> String {
     text
 }
 
-/// Whether a name stands somewhere as a word of its own.
+/// Whether a text contains a name as a whole word.
 fn has(text: &str, name: &str) -> bool {
     let inside = |letter: char| letter.is_alphanumeric() || letter == '_';
     text.match_indices(name).any(|(at, _)| {

@@ -1,5 +1,5 @@
 //! The documents of the aggregation workloads: sales of about 400 bytes, the customers that they
-//! name, and events in the form of JSONBench's (a public stream of posts, likes and follows).
+//! refer to, and events in the form of JSONBench's data (a public stream of posts, likes and follows).
 
 use crate::data::Dice;
 use value::Val;
@@ -8,9 +8,9 @@ use value::writer::write_doc;
 /// A collection, or table.
 pub(super) struct Table {
     pub(super) name: &'static str,
-    /// How many documents it has when this many are asked for.
+    /// Its number of documents, given the value of `--docs`.
     pub(super) count: fn(u64) -> u64,
-    /// Appends the document with a number.
+    /// Appends the document with this number (second argument), given the value of `--docs` (third).
     pub(super) write: fn(&mut Vec<u8>, u64, u64),
     /// The fields of its index.
     pub(super) index: Option<&'static [&'static str]>,
@@ -18,7 +18,7 @@ pub(super) struct Table {
     pub(super) sql_index: Option<&'static str>,
 }
 
-/// All of them.
+/// All collections.
 pub(super) static TABLES: &[Table] = &[
     Table {
         name: "sales",
@@ -74,7 +74,7 @@ fn write_sale(bytes: &mut Vec<u8>, id: u64, documents: u64) {
         sale.i64("customer", dice.below((documents / CUSTOMER_SHARE).max(1)) as i64);
         sale.str("status", pick(dice, &STATES));
         sale.str("region", pick(dice, &REGIONS));
-        // Quarters: sums of them are exact in any order, so that answers can be compared.
+        // Multiples of 0.25: their sums are exact in any order, so that results can be compared.
         sale.f64("amount", dice.below(4_000_000) as f64 / 4.0);
         sale.i32("quantity", dice.below(20) as i32);
         sale.doc("address", |address| {
@@ -116,7 +116,7 @@ fn write_customer(bytes: &mut Vec<u8>, id: u64, _: u64) {
     });
 }
 
-/// Kinds of events with their share in percent, as JSONBench's data has them about.
+/// Kinds of events with their share in percent, about as in JSONBench's data.
 const EVENTS: [(&str, u64); 7] = [
     ("app.bsky.feed.like", 45),
     ("app.bsky.graph.follow", 22),
@@ -137,7 +137,7 @@ fn text(dice: &mut Dice, length: usize) -> String {
 fn write_event(bytes: &mut Vec<u8>, id: u64, documents: u64) {
     let dice = &mut Dice::new(id ^ 0xB1E5);
     let user = {
-        // Few users make most events.
+        // Most events are from few users.
         let share = dice.unit();
         (share * share * (documents / 4).max(1) as f64) as u64
     };

@@ -1,8 +1,8 @@
-//! `motif bench --only aggregate`: what pipelines over a large collection cost.
+//! `motif bench --only aggregate`: the cost of pipelines over a large collection.
 //!
 //! `queries` lists the pipelines, each with its SQL, `data` makes the documents, `postgres` drives
-//! a PostgreSQL. All servers hold the same documents and take turns; the least CPU time of all
-//! rounds counts, and MotifDB and mongod must give the same documents.
+//! a PostgreSQL. All servers have the same documents and take turns; the least CPU time of all
+//! rounds counts, and MotifDB and mongod must return the same documents.
 
 mod data;
 mod postgres;
@@ -24,22 +24,22 @@ use value::{DocBuf, Val, ejson};
 const DATABASE: &str = "motif_bench_aggregate";
 /// Documents in one batch of the load.
 const BATCH: u64 = 1000;
-/// How long a query is repeated in one round, so that the clock's ticks do not matter.
+/// How long a query is repeated in one round: much longer than a tick of the CPU clock.
 const LEAST: Duration = Duration::from_millis(700);
 
-/// What a run needs to know.
+/// The parameters of a run.
 pub(crate) struct Plan<'a> {
     pub(crate) targets: &'a [Target],
-    /// Where PostgreSQL's programs are, if it takes part.
+    /// The folder of PostgreSQL's programs, if it is measured too.
     pub(crate) postgres: Option<&'a Path>,
     pub(crate) folder: Option<&'a Path>,
     pub(crate) documents: u64,
     pub(crate) rounds: u32,
-    /// Names of the queries to run; all if there are none.
+    /// Names of the queries to run; empty for all.
     pub(crate) names: &'a [String],
 }
 
-/// What one query cost on one server.
+/// The cost of one query on one server.
 pub(crate) struct Line {
     pub(crate) query: &'static str,
     pub(crate) about: &'static str,
@@ -47,11 +47,11 @@ pub(crate) struct Line {
     /// The least CPU time and wall time of one run, in milliseconds.
     pub(crate) cpu_ms: f64,
     pub(crate) wall_ms: f64,
-    /// How many documents came back.
+    /// The number of returned documents.
     pub(crate) results: usize,
 }
 
-/// Whether this names a query of the group, written `aggregate.NAME`.
+/// Whether there is a query of this name, for `--only aggregate.NAME`.
 pub(crate) fn is_name(name: &str) -> bool {
     queries::ALL.iter().any(|query| query.name == name)
 }
@@ -145,7 +145,7 @@ fn keep(lines: &mut Vec<Line>, query: &Query, server: &str, cpu: f64, wall: f64,
     }
 }
 
-/// Fills a collection unless it holds the documents already.
+/// Fills a collection unless it has the documents already.
 fn load(target: &Target, table: &data::Table, documents: u64) -> Result<()> {
     let count = (table.count)(documents);
     let mut client = Client::connect(&target.uri)?;
@@ -190,7 +190,8 @@ fn load(target: &Target, table: &data::Table, documents: u64) -> Result<()> {
     Ok(())
 }
 
-/// Runs a query until enough time passed: CPU and wall time of one run, and the answer, sorted.
+/// Repeats a query for `LEAST`. Returns CPU and wall time of one run in milliseconds, and the
+/// result, sorted.
 fn measure(target: &Target, query: &Query) -> Result<(f64, f64, Vec<String>)> {
     let mut client = Client::connect(&target.uri)?;
     let pipeline = ejson::parse_value(query.pipeline).context(query.name)?;
@@ -209,7 +210,7 @@ fn measure(target: &Target, query: &Query) -> Result<(f64, f64, Vec<String>)> {
     let print = |doc: &DocBuf| ejson::print(doc.as_doc(), ejson::Format::Canonical);
     let mut answer: Vec<String> = docs.iter().map(print).collect();
     answer.sort_unstable();
-    let Some(process) = target.process else { bail!("`aggregate` needs --pid beside --uri") };
+    let Some(process) = target.process else { bail!("`aggregate` needs --pid with --uri") };
     let before = process.cpu()?;
     let begin = Instant::now();
     let mut runs = 0_u32;
@@ -266,10 +267,10 @@ pub(crate) fn table(out: &mut String, lines: &[Line]) -> Result<()> {
     Ok(())
 }
 
-/// How many times as cheap as mongod every query must be.
+/// The least ratio of mongod's CPU time to MotifDB's that every query must reach.
 const MONGOD_BAR: f64 = 3.0;
 
-/// The bars that the lines can be held against.
+/// Compares the lines with their targets.
 pub(crate) fn bars(lines: &[Line]) -> Vec<Bar> {
     let mut bars = Vec::new();
     for line in lines.iter().filter(|line| line.server == "motif") {

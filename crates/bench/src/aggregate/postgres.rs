@@ -1,4 +1,4 @@
-//! A PostgreSQL to compare with: a temporary cluster, driven through `psql`, its CPU time taken from
+//! A PostgreSQL to compare with: a temporary cluster, driven through `psql`. Its CPU time is that of
 //! its processes.
 
 use super::data::Table;
@@ -22,8 +22,8 @@ pub(super) struct Postgres {
 }
 
 impl Postgres {
-    /// Makes a cluster in a folder inside `parent` and starts it. `programs` is where `initdb`,
-    /// `postgres` and `psql` are.
+    /// Creates a cluster in a folder inside `parent` and starts it. `programs` is the folder of
+    /// `initdb`, `postgres` and `psql`.
     pub(super) fn start(programs: &Path, parent: Option<&Path>) -> Result<Postgres> {
         let folder = match parent {
             Some(parent) => TempDir::with_prefix_in("motif-bench-pg-", parent),
@@ -84,7 +84,7 @@ impl Postgres {
         command
     }
 
-    /// Runs SQL and throws the answer away.
+    /// Runs SQL and discards the result.
     fn sql(&self, sql: &str) -> Result<()> {
         let mut command = self.psql();
         command.args(["-o", "/dev/null", "-c", sql]).stdin(Stdio::null()).stderr(Stdio::null());
@@ -94,7 +94,7 @@ impl Postgres {
         }
     }
 
-    /// Makes and fills a table.
+    /// Creates and fills a table.
     pub(super) fn load(&self, table: &Table, documents: u64) -> Result<()> {
         let name = table.name;
         self.sql(&format!("CREATE TABLE {name} (id bigint PRIMARY KEY, d jsonb)"))?;
@@ -138,9 +138,9 @@ impl Postgres {
         Ok((cpu, wall))
     }
 
-    /// CPU time of the server and of the sessions that ended.
+    /// CPU time of the server and of its ended sessions.
     fn cpu(&self) -> Result<Duration> {
-        // A session's time is added to its parent's when that has noticed its end.
+        // The time of a session is added to that of the server once the server has noticed its end.
         sleep(Duration::from_millis(200));
         let path = format!("/proc/{}/stat", self.child.id());
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
@@ -158,7 +158,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Its children end with it, since they notice that their parent is gone.
+        // Its children notice that their parent has ended, and end too.
         let _ = self.child.kill();
         let _ = self.child.wait();
         sleep(Duration::from_millis(300));
@@ -174,7 +174,7 @@ fn program(path: &Path, owner: Option<(u32, u32)>, folder: &Path) -> Command {
     command
 }
 
-/// PostgreSQL refuses to run as root: the user and group that it then runs as.
+/// The user and group to run as if this process runs as root, which PostgreSQL refuses.
 fn owner() -> Result<Option<(u32, u32)>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);

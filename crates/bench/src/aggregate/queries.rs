@@ -1,9 +1,9 @@
-//! The pipelines that are measured, each with the SQL that asks the same of JSONB columns.
+//! The measured pipelines, each with the equivalent SQL over JSONB columns.
 
 /// A pipeline.
 pub(super) struct Query {
     pub(super) name: &'static str,
-    /// What it does, for people.
+    /// A description for the report.
     pub(super) about: &'static str,
     /// The collections that it reads; the first is the one it runs on.
     pub(super) tables: &'static [&'static str],
@@ -11,7 +11,7 @@ pub(super) struct Query {
     pub(super) sql: &'static str,
 }
 
-/// All of them, in the order in which they run.
+/// All pipelines, in the order in which they run.
 pub(super) static ALL: &[Query] = &[
     Query {
         name: "group50",

@@ -1,5 +1,5 @@
-//! Watching a server during one phase: what was done in each second, how long single writes took,
-//! memory, space, and bytes read and written.
+//! Measures a server during one phase: writes in each second, latency of single writes, memory, disk
+//! space, and bytes read and written.
 
 use super::super::drive::latency_histogram;
 use super::super::machine::Others;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the threads of a phase have done so far.
+/// Counters that the threads of a phase share.
 pub(super) struct Meter {
     done: AtomicU64,
     latency: Mutex<Histogram<u64>>,
@@ -32,7 +32,7 @@ impl Meter {
     }
 }
 
-/// What the server looked like second by second.
+/// Samples of the server, one in each second.
 #[derive(Default)]
 struct Samples {
     by_second: Vec<u64>,
@@ -40,8 +40,8 @@ struct Samples {
     space_peak: u64,
 }
 
-/// Runs `work`, with `writers` threads that call `write` until `work` is done. `work` returns what
-/// it has done itself, in documents.
+/// Runs `work` beside `writers` threads that call `write` until `work` returns. `work` returns the
+/// number of documents that it has processed.
 pub(super) fn watch(
     server: &Server,
     name: (&'static str, &'static str, String),
@@ -106,7 +106,7 @@ fn sample(server: &Server, meter: &Meter) -> Samples {
         }
         samples.memory.push(server.process().memory().unwrap_or(0));
         samples.space_peak = samples.space_peak.max(server.space());
-        // The rest of a second at the end would look like a stall.
+        // An incomplete second at the end would look like a stall.
         if meter.has_ended() {
             return samples;
         }

@@ -1,7 +1,7 @@
-//! What single writes wait for while much is going on, with data of several times the cache: a
-//! load, updates, updates beside a cursor that stays open, updates while merging is slow, and
-//! single updates beside a scan, a group, a sort and an index build. `meter` watches the server,
-//! `outcome` prints and has the bars.
+//! The latency of single writes under load, with data of several times the cache. The phases: a
+//! load, updates, updates beside an open cursor, updates while merging is slow, and single updates
+//! beside a scan, a group, a sort and an index build. `meter` measures the server, `outcome` prints
+//! and compares with the targets.
 
 mod meter;
 mod outcome;
@@ -20,68 +20,67 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use value::{Code, DocBuf, Val};
 
-/// The least cache of mongod, in mebibytes.
+/// The smallest cache that mongod accepts, in mebibytes.
 const MONGOD_CACHE_MIN: u64 = 256;
-/// A document and its index entries take about so many bytes.
+/// The approximate size of a document with its index entries.
 const DOCUMENT_BYTES: u64 = 512;
 /// Memory for running operations of our server, in mebibytes.
 const OPERATION_MIB: u64 = 256;
 /// Documents of one insert of the load.
 const BATCH: u64 = 1000;
-/// Connections that update in the phases of updates; beside other work there is one.
+/// Connections in the phases of updates. The other phases have one.
 const WRITERS: usize = 4;
-/// Entries that a merge may take in a second while merging is slow: some 10 MB.
+/// The rate of a merge while merging is slow, in entries per second: about 10 MB.
 const SLOW_MERGE_ENTRIES: i32 = 50_000;
 
-/// The name of the phase that the others are compared with: updates of data that fit into the
-/// cache.
+/// The name of the reference phase: updates of data that fit into the cache.
 const UNSTRESSED: &str = "unstressed";
 /// The name of the phase in which memory must stay flat.
 const OPEN_CURSOR: &str = "update, open cursor";
 
-/// What one phase has shown on one server.
+/// The result of one phase on one server.
 pub(crate) struct Pressure {
     pub(crate) server: &'static str,
     pub(crate) phase: &'static str,
-    /// How large the data was, for people.
+    /// The size of the data, as printed.
     pub(crate) size: String,
     /// Documents per second: of the writes, or of the operation that they run beside.
     pub(crate) rate: f64,
     /// Written documents in each second.
     pub(crate) by_second: Vec<u64>,
-    /// Nanoseconds of single writes; of batches while loading.
+    /// Latency of single writes in nanoseconds; of batches while loading.
     pub(crate) latency: Histogram<u64>,
     /// Resident memory in each second, in bytes.
     pub(crate) memory: Vec<u64>,
     /// Bytes that the process read from disks and wrote to files.
     pub(crate) read: u64,
     pub(crate) written: u64,
-    /// The most bytes of the data folder, and those at the end.
+    /// The largest size of the data folder in bytes, and the size at the end.
     pub(crate) space_peak: u64,
     pub(crate) space_end: u64,
     /// The share of the machine that other processes used, in percent.
     pub(crate) others: f64,
 }
 
-/// How to measure.
+/// The parameters of a measurement.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
     pub(crate) folder: Option<&'a Path>,
     /// The cache of every server.
     pub(crate) cache_mib: u64,
-    /// How many times the cache the documents take, run by run.
+    /// The sizes of the documents as multiples of the cache, a run each.
     pub(crate) times: &'a [u64],
     /// How long the phases of updates last.
     pub(crate) duration: Duration,
 }
 
 impl Plan<'_> {
-    /// The most memory that our server may use, in bytes.
+    /// The limit of our server's memory, in bytes.
     pub(crate) fn memory_max(&self) -> u64 {
         ((self.cache_mib + OPERATION_MIB) << 20) + 150_000_000
     }
 
-    /// Measures all sizes on one server after another.
+    /// Measures all sizes, one server after another.
     pub(crate) fn measure(&self, programs: &[Program], note: &Notes) -> Result<Vec<Pressure>> {
         if programs.len() > 1 && self.cache_mib < MONGOD_CACHE_MIN {
             bail!("mongod's cache has at least {MONGOD_CACHE_MIN} MiB: set --pressure-cache");
@@ -229,7 +228,7 @@ fn open_cursor(client: &mut Client) -> Result<i64> {
     cursor.and_then(|cursor| cursor.get("id")?.as_i64_exact()).context("there is no cursor")
 }
 
-/// Reads from a cursor once more, so that it has really been open all the time, and ends it.
+/// Reads from a cursor once more, which proves that it was open all the time, and closes it.
 fn close_cursor(client: &mut Client, cursor: i64) -> Result<()> {
     let more = DocBuf::build(|out| {
         out.i64("getMore", cursor).str("collection", ORDERS).i32("batchSize", 10);
@@ -249,7 +248,7 @@ fn close_cursor(client: &mut Client, cursor: i64) -> Result<()> {
     Ok(())
 }
 
-/// Lets each merge take this many entries per second; 0 takes the limit away.
+/// Limits each merge to this many entries per second; 0 removes the limit.
 fn slow_merges(client: &mut Client, entries_per_second: i32) -> Result<()> {
     let command = DocBuf::build(|out| {
         out.str("configureFailPoint", "slowMerges");

@@ -1,4 +1,4 @@
-//! The table of what pressure has shown, and its bars.
+//! The table of the results of `pressure`, and their targets.
 
 use super::super::bar::Bar;
 use super::super::process::Program;
@@ -7,15 +7,15 @@ use std::fmt::Write;
 use value::Writer;
 use value::writer::ArrayWriter;
 
-/// The longest single write, in seconds.
+/// The longest accepted single write, in seconds.
 const WRITE_MAX: f64 = 1.0;
-/// How many times as long as in the unstressed run the slowest thousandth of writes may take.
+/// The largest accepted ratio of p99.9 to that of the unstressed phase.
 const STRESS_MAX: f64 = 5.0;
 /// Memory is flat if its median in the last third of the seconds is at most this many times that of
-/// the first, and some bytes.
+/// the first third, plus `FLAT_BYTES`.
 const FLAT_FACTOR: f64 = 1.1;
 const FLAT_PLUS: f64 = 16e6;
-/// Characters of the picture of a phase's seconds.
+/// The length of the picture of a phase's seconds, in characters.
 const PICTURE: usize = 60;
 
 impl Pressure {
@@ -36,7 +36,7 @@ impl Pressure {
     }
 }
 
-/// The bars; `memory_max` is what our server may use.
+/// Compares the results with their targets; `memory_max` is the limit of our server's memory.
 pub(crate) fn bars(found: &[Pressure], memory_max: u64) -> Vec<Bar> {
     let mut bars = Vec::new();
     let mut bar = |text: String, reached: bool| bars.push(Bar { text, reached });
@@ -101,7 +101,7 @@ pub(crate) fn bars(found: &[Pressure], memory_max: u64) -> Vec<Bar> {
     bars
 }
 
-/// Writes two lines for each phase: figures, and a picture of its seconds.
+/// Prints two lines for each phase: numbers, and a picture of its seconds.
 pub(crate) fn print(out: &mut String, found: &[Pressure]) -> std::fmt::Result {
     if found.is_empty() {
         return Ok(());
@@ -196,7 +196,7 @@ fn picture(seconds: &[u64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = seconds.iter().copied().max().unwrap_or(0).max(1);
     let draw = |group: &[u64]| {
-        // The worst second of the group: stalls must be seen.
+        // The worst second of the group, so that stalls are visible.
         let least = group.iter().copied().min().unwrap_or(0);
         let at = (least * 8).div_ceil(most).saturating_sub(1) as usize;
         if least == 0 { '.' } else { BARS.get(at).copied().unwrap_or('█') }

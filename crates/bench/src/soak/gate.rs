@@ -1,5 +1,5 @@
-//! The gate between the threads that load the server and the one that kills it: all of them stop
-//! while the server is down, and the first failure ends the run.
+//! Synchronises the threads that load the server with the one that kills it: they wait while the
+//! server is down, and the first failure ends the run.
 
 use anyhow::Error;
 use client::Client;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A request that is not answered for so long is a failure.
+/// A request without an answer for this long is a failure.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-/// A connection that breaks so long before the server is known to be down is a failure.
+/// A connection that breaks is a failure unless the server is killed within this time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The code of a connection that broke.
 const SOCKET_EXCEPTION: value::Code = value::Code(9001);
 
-/// See the module.
+/// The gate: open while the server is up.
 pub(super) struct Gate {
     state: Mutex<GateState>,
     changed: Condvar,
@@ -98,12 +98,12 @@ impl Gate {
         (!state.has_ended).then_some(state.lives)
     }
 
-    /// Whether the server is up and this is its life.
+    /// Whether the server is up and was not restarted since `life` began.
     pub(super) fn is_up(&self, life: u64) -> bool {
         self.life.load(Ordering::Acquire) == life
     }
 
-    /// Rests for this time, or until the server is down. Returns whether it is still up.
+    /// Sleeps for this time, or until the server is down. Returns whether it is still up.
     pub(super) fn rest(&self, life: u64, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut state = self.lock();
@@ -118,7 +118,7 @@ impl Gate {
         false
     }
 
-    /// Runs `session` with a connection to each life of the server, until the end of the run.
+    /// Calls `session` with a new connection after each start of the server, until the end of the run.
     /// `session` returns when `is_up` becomes false, or with the error of a broken connection.
     pub(super) fn work(
         &self,
@@ -132,11 +132,11 @@ impl Gate {
             });
             match result {
                 Ok(()) => {}
-                // Nobody has killed the server if it stays up.
+                // If the server stays up, it was not killed, and the broken connection is a failure.
                 Err(error) if is_lost(&error) => {
                     if self.rest(life, KILL_TIMEOUT) {
                         self.fail(
-                            error.context("a connection broke, but nobody killed the server"),
+                            error.context("a connection broke, but the server was not killed"),
                         );
                     }
                 }

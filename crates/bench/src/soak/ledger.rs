@@ -1,5 +1,5 @@
-//! What each writer was promised: the acknowledged versions of its documents and the window of
-//! events that it has inserted and not deleted. After a kill the server is held against that.
+//! The acknowledged writes of each writer: the versions of its documents, and the range of events
+//! that it has inserted and not deleted. After a kill the data is compared with them.
 
 use super::super::workload::{DATABASE, ORDERS};
 use super::load::EVENTS;
@@ -8,12 +8,12 @@ use client::Client;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use value::{DocBuf, RawDoc, Val};
 
-/// The events of a writer have this many bits for their number.
+/// Bits of an event's `_id` that hold its number; the writer is in the others.
 const EVENT_BITS: u32 = 32;
 /// Documents of one reply while everything is read.
 const READ_BATCH: i32 = 10_000;
 
-/// The promises to one writer.
+/// The acknowledged writes of one writer.
 pub(super) struct Ledger {
     /// The last acknowledged version of each of its documents.
     versions: Vec<u32>,
@@ -25,7 +25,7 @@ pub(super) struct Ledger {
     pending: Option<Pending>,
 }
 
-/// A write without an answer: after a kill it may be there or not.
+/// A write without an answer: after a kill, its effect may be there or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pending {
     /// A document gets this version.
@@ -42,7 +42,7 @@ pub(super) struct Ledgers {
     docs: u64,
 }
 
-/// What a check has found to be as promised.
+/// The numbers of what a check has compared.
 #[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Checked {
     pub(super) documents: u64,
@@ -50,7 +50,7 @@ pub(super) struct Checked {
 }
 
 impl Ledgers {
-    /// For documents of version 0 and no events.
+    /// Creates the ledgers of documents with version 0, without events.
     pub(super) fn new(writers: usize, docs: u64) -> Ledgers {
         let own = |writer| (docs + writers as u64 - 1 - writer as u64) / writers as u64;
         let ledgers = (0..writers).map(|writer| {
@@ -76,10 +76,10 @@ impl Ledgers {
         Ok(ledger.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads everything and compares it with what was promised. Nobody writes meanwhile.
+    /// Reads everything and compares it with the acknowledged writes. There must be no other writes.
     ///
     /// # Errors
-    /// If an acknowledged write is missing, or something is there that nobody has written.
+    /// If an acknowledged write is missing, or there is data that was not written.
     pub(super) fn check(&self, client: &mut Client) -> Result<Checked> {
         let mut ledgers = Vec::new();
         for writer in 0..self.writers() {
@@ -103,7 +103,7 @@ impl Ledgers {
             let id = number(doc, "_id")?;
             let (writer, event) = ((id >> EVENT_BITS) as usize, id & ((1 << EVENT_BITS) - 1));
             let (Some(ledger), Some(window)) = (ledgers.get(writer), found.get_mut(writer)) else {
-                bail!("an event {id} that nobody has inserted");
+                bail!("an event {id} that was not inserted");
             };
             window.note(ledger, event)
         })?;
@@ -128,7 +128,7 @@ impl Ledger {
         self.versions.get(number as usize).copied().unwrap_or(0)
     }
 
-    /// Notes what is about to be sent.
+    /// Notes a write before it is sent.
     pub(super) fn begin(&mut self, pending: Pending) {
         self.pending = Some(pending);
     }
@@ -240,7 +240,7 @@ mod tests {
         assert!(ledger.check_version(1, 0).is_ok());
         assert!(ledger.check_version(1, 6).is_err());
         assert!(ledger.check_version(1, 7).is_ok());
-        // What was seen once stays.
+        // A version that was read once stays.
         assert!(ledger.check_version(1, 0).is_err());
         ledger.begin(Pending::Update(2, 3));
         ledger.acknowledge();

@@ -1,6 +1,6 @@
-//! The load: writers that read, change, insert and delete; and beside them a thread each for
-//! cursors that stay open, collections that come and go, index builds, queries over everything,
-//! and collections with patterns.
+//! The load: writers that read, update, insert and delete, and a thread each for long-lived
+//! cursors, short-lived collections, index builds, queries over all documents, and collections with
+//! patterns.
 
 use super::super::data::{self, Dice};
 use super::super::drive::latency_histogram;
@@ -16,54 +16,54 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use value::{Code, DocBuf, RawDoc, Val};
 
-/// The collection whose documents the writers insert and delete.
+/// The collection with events, which writers insert and delete.
 pub(super) const EVENTS: &str = "events";
-/// Events that a writer keeps: it deletes the oldest beyond that.
+/// Events that a writer keeps; it deletes the oldest ones.
 const EVENTS_KEPT: u64 = 10_000;
 /// Cursors that are open at a time.
 const CURSORS: usize = 4;
 /// Documents that a cursor returns at a time.
 const CURSOR_BATCH: i32 = 100;
-/// Collections that exist at a time of those that come and go, and documents in each.
+/// Short-lived collections at a time, and documents in each.
 const PASSING: u64 = 4;
 const PASSING_DOCS: u64 = 5_000;
 
 /// The names of the requests that only read.
 const READ: &str = "read by _id";
 const LOOKUP: &str = "read by an index";
-/// Requests that take longer are printed.
+/// Requests that take longer than this are printed.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What the threads share.
+/// State shared by the threads.
 pub(super) struct Load<'a> {
     pub(super) gate: &'a Gate,
     pub(super) uri: &'a str,
     pub(super) ledgers: &'a Ledgers,
     pub(super) seed: u64,
-    /// How long cursors stay open at most; other work pauses for a share of it.
+    /// How long cursors stay open at most; the other threads pause for a share of that.
     pub(super) cursor_life: Duration,
     pub(super) latency: Mutex<Latency>,
     pub(super) tally: Tally,
 }
 
-/// Latencies since the last look, in nanoseconds.
+/// Latencies since the last row, in nanoseconds.
 pub(super) struct Latency {
     /// Of single durable writes.
     pub(super) writes: Histogram<u64>,
     /// Of reads of one or a few documents.
     pub(super) reads: Histogram<u64>,
-    /// Requests that took longer than `SLOW`: what they were, when they ended, how long they took.
+    /// Requests that took longer than `SLOW`: name, end and duration.
     pub(super) slow: Vec<(&'static str, Instant, Duration)>,
 }
 
 impl Latency {
-    /// None yet.
+    /// Creates empty histograms.
     pub(super) fn new() -> Result<Latency> {
         Ok(Latency { writes: latency_histogram()?, reads: latency_histogram()?, slow: Vec::new() })
     }
 }
 
-/// What the other threads have done so far.
+/// Counters of the threads other than the writers.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) cursors: AtomicU64,
@@ -75,10 +75,10 @@ pub(super) struct Tally {
     pub(super) renames: AtomicU64,
 }
 
-/// The number of threads beside the writers.
+/// The number of threads other than the writers.
 pub(super) const OTHERS: usize = 5;
 
-/// The work of one connection, for one life of the server.
+/// The work of one connection, until the server is killed.
 type Session<L> = fn(&L, &mut Client, u64) -> Result<()>;
 
 impl Load<'_> {
@@ -184,7 +184,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Keeps cursors open that return a little from time to time.
+    /// Keeps cursors open and reads a batch from each of them from time to time.
     fn hold_cursors(&self, client: &mut Client, life: u64) -> Result<()> {
         let mut dice = Dice::new(self.seed ^ life);
         let mut open: Vec<(i64, Instant)> = Vec::new();
@@ -260,7 +260,7 @@ impl Load<'_> {
         shop::keep(self, client, life)
     }
 
-    /// Filters, groups and sorts all documents in turns.
+    /// Filters, groups and sorts all documents, in turns.
     fn query_all(&self, client: &mut Client, life: u64) -> Result<()> {
         let mut turn = 0;
         while self.gate.rest(life, self.cursor_life / 20) {
@@ -351,7 +351,7 @@ fn delete_one(id: u64) -> DocBuf {
     })
 }
 
-/// The acknowledgement that a kill must not break.
+/// Writes the write concern under which an acknowledged write must survive a kill.
 pub(super) fn durable(out: &mut value::Writer<'_>) {
     out.doc("writeConcern", |concern| {
         concern.i32("w", 1).bool("j", true);

@@ -1,9 +1,9 @@
 //! `motif bench soak`: a mixed load on data of several times the cache, for an hour. The server is
-//! killed several times and started again; what it has acknowledged must be there. Prints rate,
-//! latency, memory and space by minute and says whether they are flat.
+//! killed and restarted several times; all acknowledged writes must be there. Prints throughput,
+//! latency, memory and disk space by minute and whether they are flat.
 //!
-//! `load` and `shop` have the requests, `ledger` what was acknowledged, `gate` stops all threads
-//! while the server is down, `table` has the rows.
+//! `load` and `shop` have the requests, `ledger` the acknowledged writes, `gate` stops all threads
+//! while the server is down, `table` prints and judges the rows.
 
 mod gate;
 mod ledger;
@@ -30,13 +30,13 @@ use std::time::{Duration, Instant};
 use table::{Millis, Row, mib};
 use value::{DocBuf, Val};
 
-/// A document and its index entries take about so many bytes.
+/// The approximate size of a document with its index entries.
 const DOCUMENT_BYTES: u64 = 512;
 /// Memory for running operations.
 const OPERATION_MIB: u64 = 256;
 /// Memory that the server may use beyond its cache and its operations.
 const OTHER_MEMORY: u64 = 150_000_000;
-/// There are at least so many rows; with fewer minutes they are shorter.
+/// The least number of rows; in a shorter run each covers less than a minute.
 const ROWS_MIN: f64 = 15.0;
 
 const EXAMPLES: &str = "\
@@ -49,28 +49,28 @@ Examples:
 Exit code 0: all acknowledged writes were there after each kill, and memory, disk and latency are
 flat. 1: they are not, or something failed.";
 
-/// Load a server with everything at once for an hour, kill it now and then, and see whether memory,
-/// disk and latency stay flat.
+/// Load a server with all kinds of operations for an hour, kill it several times, and check that
+/// no acknowledged write is lost and that memory, disk space and latency stay flat
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SoakArgs {
-    /// How long the load lasts, after the documents are there.
+    /// Duration of the load, after the documents were inserted.
     #[arg(long, default_value_t = 60.0)]
     minutes: f64,
     /// The server's cache in MiB.
     #[arg(long, default_value_t = 128, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
     cache: u64,
-    /// How many times the cache the documents take.
+    /// Size of the documents, as a multiple of the cache.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1000))]
     times: u64,
     /// Connections that read and write single documents.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1000))]
     writers: u64,
-    /// How often the server is killed (SIGKILL) and started again, spread over the first two thirds. The last
-    /// third is one life, so that a leak shows.
+    /// How often the server is killed (SIGKILL) and restarted, spread over the first two thirds. It is
+    /// not killed in the last third, so that leaks become visible.
     #[arg(long, default_value_t = 6)]
     kills: u32,
-    /// Where the temporary data folder is made.
+    /// Where the temporary data folder is created.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     /// Seed of the requests.
@@ -78,7 +78,7 @@ pub(crate) struct SoakArgs {
     seed: u64,
 }
 
-/// Runs the soak. `FAILURE` means that something was not flat.
+/// Runs the soak. Returns `FAILURE` if a measure was not flat.
 pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     if !(0.1..=100_000.0).contains(&args.minutes) {
         bail!("--minutes takes 0.1 to 100000");
@@ -138,7 +138,7 @@ fn soak(args: &SoakArgs, server: &mut Server) -> Result<ExitCode> {
         gate.end();
         watched
     });
-    // What a thread has met comes before what followed from it.
+    // The failure of a thread is the cause of the others, so it is reported.
     if let Some(failure) = gate.take_failure() {
         return Err(failure);
     }
@@ -169,7 +169,7 @@ fn soak(args: &SoakArgs, server: &mut Server) -> Result<ExitCode> {
     Ok(if flat { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Reads everything once more, and lets the server check its indexes.
+/// Reads everything once more, and runs `validate`.
 fn final_check(server: &Server, ledgers: &Ledgers) -> Result<()> {
     let mut client = Client::connect(&server.uri())?;
     let checked = ledgers.check(&mut client)?;
@@ -274,7 +274,7 @@ impl Watch<'_, '_> {
         Ok(())
     }
 
-    /// Kills the server, starts it again and checks what it has acknowledged.
+    /// Kills and restarts the server and checks the acknowledged writes.
     fn kill(&mut self, at: Duration, number: u32) -> Result<()> {
         self.server.kill()?;
         self.load.gate.close(self.load.ledgers.writers() + OTHERS);
@@ -312,7 +312,7 @@ fn clock(at: Duration) -> String {
     format!("{:>3}:{:02}", at.as_secs() / 60, at.as_secs() % 60)
 }
 
-/// Prints at once: a soak is watched while it runs.
+/// Prints a line and flushes it, because the output is read during the run.
 fn say(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;

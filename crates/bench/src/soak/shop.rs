@@ -1,5 +1,5 @@
-//! The collections with patterns: sales that are summed up in their products, and pages that hold
-//! copies of their customers. When nobody writes, sums and copies must be those of the sources.
+//! The collections with patterns: products with sums over their sales, and pages with copies of
+//! their customers. While there are no writes, sums and copies must equal their sources.
 
 use super::super::data::Dice;
 use super::super::patterns::{insert, order, run, text};
@@ -11,15 +11,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use value::{DocBuf, Val};
 
-/// Products, customers with copies, and pages that hold these copies.
+/// Numbers of products, of customers, and of pages with copies of customers.
 const PRODUCTS: u64 = 1_000;
 const CUSTOMERS: u64 = 200;
 const PAGES: u64 = 20_000;
-/// Sales that exist at a time.
+/// Sales at a time.
 const SALES: u64 = 50_000;
-/// A customer is renamed after so many sales.
+/// Sales between two renamings of a customer.
 const SALES_PER_RENAME: u64 = 100;
-/// How long copies may lag behind.
+/// The longest accepted delay of copies.
 const COPIES_TIMEOUT: Duration = Duration::from_secs(60);
 
 static DECLARATIONS: &[&str] = &[
@@ -60,7 +60,7 @@ pub(super) fn fill(client: &mut Client) -> Result<()> {
 /// Inserts a sale, deletes the oldest, and renames a customer from time to time.
 pub(super) fn keep(load: &Load<'_>, client: &mut Client, life: u64) -> Result<()> {
     let mut dice = Dice::new(load.seed ^ life);
-    // A kill leaves the window as it was, give or take one.
+    // After a kill, each end of the range may differ by one from the last acknowledged one.
     let (mut tail, mut head) = (edge(client, 1)?, edge(client, -1)? + 1);
     let mut sales = 0;
     while load.gate.rest(life, Duration::from_millis(1)) {
@@ -109,13 +109,13 @@ fn edge(client: &mut Client, order: i32) -> Result<u64> {
     }
 }
 
-/// Compares sums and copies with their sources. Nobody writes meanwhile.
+/// Compares sums and copies with their sources. There must be no other writes.
 ///
 /// # Errors
 /// If they differ.
 pub(super) fn check(client: &mut Client) -> Result<()> {
     let totals = |client: &mut Client, collection: &str, revenue: &str, orders: &str| {
-        // Through `$match` on everything: the answer must come from the documents themselves.
+        // The `$match` prevents an answer from patterns: the documents themselves must be read.
         let command = text(&format!(
             "{{aggregate: '{collection}', cursor: {{}}, pipeline: [{{$match: {{_id: {{$gte: 0}}}}}}, {{$group: \
              {{_id: null, revenue: {{$sum: {revenue}}}, orders: {{$sum: {orders}}}}}}}]}}"

@@ -1,11 +1,10 @@
-//! The rows that a soak prints while it runs, and whether they are flat.
+//! The rows that `soak` prints while it runs, and whether they are flat.
 
 use super::super::bar::Bar;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// What may differ between the medians of the first and the last third: a factor, and what is
-/// always allowed on top.
+/// The accepted increase of the median from the first to the last third: a factor and a constant.
 struct Tolerance {
     name: &'static str,
     unit: &'static str,
@@ -21,7 +20,7 @@ static TOLERANCES: &[Tolerance] = &[
     Tolerance { name: "write p99", unit: "ms", of: |row| row.writes.p99, factor: 1.5, plus: 2.0 },
     Tolerance { name: "read p99", unit: "ms", of: |row| row.reads.p99, factor: 1.5, plus: 2.0 },
 ];
-/// The least share of the first third's rate that the last third must have.
+/// The smallest accepted ratio of the rate of the last third to that of the first.
 const RATE_MIN: f64 = 0.75;
 
 /// Latencies in milliseconds.
@@ -34,7 +33,7 @@ pub(super) struct Millis {
 }
 
 impl Millis {
-    /// The summary of nanoseconds.
+    /// The percentiles of a histogram of nanoseconds.
     pub(super) fn of(latency: &Histogram<u64>) -> Millis {
         let at = |quantile| latency.value_at_quantile(quantile) as f64 / 1e6;
         let max = if latency.is_empty() { 0.0 } else { latency.max() as f64 / 1e6 };
@@ -42,23 +41,23 @@ impl Millis {
     }
 }
 
-/// One line of the table: usually a minute.
+/// One row of the table: usually a minute.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Row {
     /// Since the load began.
     pub(super) at: Duration,
-    /// How long the server was up and loaded.
+    /// For how long the server was up and loaded.
     pub(super) up: Duration,
     pub(super) writes: Millis,
     pub(super) reads: Millis,
-    /// The most resident memory, in bytes.
+    /// The maximum of resident memory, in bytes.
     pub(super) memory: u64,
-    /// The most bytes of the data folder.
+    /// The maximum size of the data folder, in bytes.
     pub(super) disk: u64,
-    /// The most bytes that open snapshots keep from being deleted, and the most snapshots.
+    /// The maximum of bytes that open snapshots retain, and of open snapshots.
     pub(super) pinned: u64,
     pub(super) snapshots: u64,
-    /// The most tables of one tree that wait for merging.
+    /// The maximum of tables of one tree that wait for merging.
     pub(super) young: u64,
     /// Bytes that the process read from disks and wrote to files.
     pub(super) read_bytes: u64,

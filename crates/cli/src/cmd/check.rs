@@ -1,4 +1,4 @@
-//! `motif check`: reads a whole data folder and says what is wrong with it.
+//! `motif check`: reads a whole data folder and lists its damage.
 
 use super::progress::Bar;
 use crate::limits;
@@ -8,11 +8,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Verify a data folder: checksums, indexes against documents, counts.
+/// Verify a data folder: checksums, indexes against documents, counts
 ///
-/// Changes nothing; the server must not be running on the folder. Goes on behind the first error and
-/// lists all of them, with the collections, indexes and keys that are affected. The exit code is 1
-/// when something is wrong.
+/// Changes nothing; the server must not be running on the folder. Lists all errors, not only the
+/// first, with the affected collections, indexes and keys. The exit code is 1 if there are any.
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
     /// The data folder

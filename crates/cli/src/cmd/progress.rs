@@ -1,14 +1,14 @@
-//! A progress bar on the terminal; nothing if standard error is not one.
+//! A progress bar on standard error, if that is a terminal.
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
-/// The bar of a command that takes long.
+/// A progress bar, invisible unless standard error is a terminal.
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar at its start.
+    /// Creates an empty bar.
     pub(super) fn new() -> Result<Bar> {
         if !std::io::stderr().is_terminal() {
             return Ok(Bar(ProgressBar::hidden()));
@@ -17,7 +17,7 @@ impl Bar {
         Ok(Bar(ProgressBar::new(0).with_style(style)))
     }
 
-    /// Shows which step is running and how far it is.
+    /// Shows the running step and its progress.
     pub(super) fn show(&self, what: &str, done: u64, total: u64) {
         self.0.set_length(total);
         self.0.set_position(done);

@@ -1,4 +1,4 @@
-//! `motif repair`: copies what is readable of a damaged data folder to a new one.
+//! `motif repair`: copies the readable data of a damaged data folder to a new one.
 
 use super::progress::Bar;
 use crate::limits;
@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use value::ejson;
 
-/// The exit code of a repair after which something is missing or not proven to be complete.
+/// The exit code of a repair if data is missing or cannot be proven complete.
 const LOST: u8 = 3;
 
-/// Copy everything that is readable from a damaged data folder to a new one
+/// Copy all readable data from a damaged data folder to a new one
 ///
 /// FOLDER is only read; the server must not be running on it. Documents, users, roles, collection
-/// options and patterns are copied, indexes and patterns are built again. Collections whose names
-/// are lost are named recovered.c<number>.
+/// options and declarations of patterns are copied; indexes and patterns are rebuilt. Collections
+/// whose names are lost are named recovered.c<number>.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +34,7 @@ pub(crate) struct RepairArgs {
     /// The damaged data folder
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// The new data folder; it must not exist or be empty
+    /// The new data folder; it must be empty or not exist
     #[arg(long, value_name = "NEW")]
     to: PathBuf,
     /// Print the report as JSON

@@ -1,6 +1,6 @@
-//! `motif serve`: opens the data folder, waits for clients, and ends cleanly on SIGTERM, SIGINT
-//! and the `shutdown` command (which the server itself obeys). SIGHUP has certificates read again. Log lines go to standard error and
-//! into the memory from which `getLog` answers.
+//! `motif serve`: opens the data folder, serves clients, and stops cleanly on SIGTERM, SIGINT and
+//! the `shutdown` command. SIGHUP reloads certificates. Log lines go to standard error and to the
+//! memory that `getLog` reads.
 
 use crate::config::{LogFormat, LogLevel, ServeArgs, Settings, without_passwords};
 use crate::log_memory::{LogMemory, SERVED};
@@ -27,9 +27,9 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     log_panics();
     crate::limits::raise_open_files();
     crate::limits::make_private_files();
-    // Before anything is opened, so that a signal that comes early still ends things cleanly.
+    // Before anything is opened, so that an early signal also leads to a clean stop.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot wait for signals")?;
-    // Before the data too: a wrong file should not cost the replay of a log.
+    // Before the data is opened: a wrong file is reported without replaying the log.
     let tls = settings.tls.clone().map(Tls::load).transpose().context("cannot use TLS")?;
 
     let options = Options {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let server = match Server::bind(engine.clone(), server_options) {
         Ok(server) => server,
         Err(error) => {
-            // The engine has threads and a lock; give them back before saying why.
+            // Ends the engine's threads and releases its lock before the error is reported.
             let _ = engine.close();
             return Err(bind_error(error, &settings));
         }
@@ -91,7 +91,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
                     continue;
                 }
                 if asked {
-                    // A second signal means now. What was acknowledged is on disk anyhow.
+                    // A second signal stops at once. Acknowledged writes are on disk.
                     std::process::exit(128 + signal);
                 }
                 asked = true;
@@ -127,7 +127,7 @@ fn set_parameters(engine: &Engine, settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Reads the files of certificates again.
+/// Reloads the certificate files.
 fn reload(handle: &Handle) {
     match handle.reload_certificates() {
         Ok(true) => tracing::info!("certificates and keys reloaded"),
@@ -140,7 +140,7 @@ fn reload(handle: &Handle) {
     }
 }
 
-/// Tells the person who started the server how to go on.
+/// Prints how to connect.
 fn greet(settings: &Settings, address: SocketAddr) {
     let data = std::path::absolute(&settings.data).unwrap_or_else(|_| settings.data.clone());
     let shown = settings.reach.advertise.clone().unwrap_or_else(|| usable(address).to_string());
@@ -159,12 +159,12 @@ fn greet(settings: &Settings, address: SocketAddr) {
             "Access:       no authentication: every client can read and change everything"
         }
     );
-    // If nobody reads it, the server serves all the same.
+    // A closed standard output does not stop the server.
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// An address to connect to from this machine: one that stands for all addresses is none.
+/// An address to connect to from this machine: the loopback address in place of an unspecified one.
 fn usable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -195,8 +195,8 @@ fn bind_error(error: std::io::Error, settings: &Settings) -> anyhow::Error {
     anyhow::Error::new(error).context(hint)
 }
 
-/// Has panics written to the log, by their places. Messages that were made when it happened may
-/// repeat what a document holds, so only those that stand in the source are shown.
+/// Logs panics with their source locations. Formatted messages may contain data of documents, so
+/// only messages that are constants are logged.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -207,7 +207,7 @@ fn log_panics() {
     }));
 }
 
-/// Starts the log. What it returns changes how much is logged: 0 is what was configured.
+/// Starts the log. The returned function changes the verbosity; 0 is the configured one.
 fn start_log(settings: &Settings) -> Box<dyn Fn(&LogLevels) + Send + Sync> {
     let configured = match settings.log_level {
         LogLevel::Error => LevelFilter::ERROR,
@@ -238,10 +238,10 @@ fn start_log(settings: &Settings) -> Box<dyn Fn(&LogLevels) + Send + Sync> {
     })
 }
 
-/// What is logged at a level, and by modules with a level of their own.
+/// The filter for a level, with modules that have a level of their own.
 fn targets(level: LevelFilter, modules: &[(&str, LevelFilter)]) -> Targets {
-    // The storage library reports every file that it opens, and every failure that the store reports
-    // once: that is for debugging.
+    // The storage library logs every file that it opens, and every failure, which the store reports
+    // too: only for debugging.
     let storage = if level <= LevelFilter::INFO { LevelFilter::OFF } else { level };
     let all = Targets::new().with_default(level).with_target("lsm_tree", storage);
     modules.iter().fold(all, |all, (module, level)| all.with_target(*module, *level))

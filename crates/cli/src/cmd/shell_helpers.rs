@@ -1,4 +1,4 @@
-//! `motif shell-helpers`: prints a file for mongosh that gives collections the methods of patterns.
+//! `motif shell-helpers`: prints a file for mongosh that adds methods for patterns to collections.
 
 use anyhow::Result;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! `motif user`: creates, changes, lists and removes users, on a running server or in a data folder that
-//! no server has open.
+//! `motif user`: creates, lists and removes users and changes their passwords, on a running server or
+//! in a data folder that no server has open.
 
 use crate::cmd::transfer::target::Target;
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use value::{DocBuf, Val};
 
-/// Create, list and remove users
+/// Create, list and remove users, and change their passwords
 #[derive(Args, Debug)]
 pub(crate) struct UserArgs {
     #[command(subcommand)]
@@ -37,7 +37,7 @@ The password is prompted for, or read from standard input, or from --password-fi
     Remove(NameArgs),
 }
 
-/// Where the users are.
+/// The server or data folder with the users.
 #[derive(Args, Debug)]
 struct LocationArgs {
     /// Address of a running server [default: mongodb://127.0.0.1:27017]
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &UserArgs) -> Result<ExitCode> {
     match &args.command {
         UserCommand::Add(add) => {
             let user = &add.password.user;
-            // Users of `$external` prove themselves otherwise: by a certificate.
+            // Users of `$external` have no password: they log in with a certificate.
             let password = match user.db.as_str() {
                 "$external" => None,
                 _ => Some(read_password(add.password.password_file.as_deref())?),
@@ -172,7 +172,7 @@ fn say(text: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The password from a file, from a person, or from standard input.
+/// Reads the password from a file, from the terminal, or from standard input.
 fn read_password(file: Option<&std::path::Path>) -> Result<String> {
     let text = match file {
         Some(path) => std::fs::read_to_string(path)
@@ -192,7 +192,7 @@ fn read_password(file: Option<&std::path::Path>) -> Result<String> {
     Ok(password.to_owned())
 }
 
-/// Asks on the terminal, without showing what is typed.
+/// Asks for the password on the terminal, without echo.
 fn ask() -> Result<String> {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
     let stdin = std::io::stdin();

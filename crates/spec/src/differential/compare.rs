@@ -1,4 +1,4 @@
-//! Running a case on both sides, and what counts as a difference.
+//! Runs a case on both sides and compares the results.
 
 use crate::connection::Connection;
 use crate::text;
@@ -9,18 +9,18 @@ use value::{DocBuf, RawDoc, RawVal, Result, Val};
 pub struct Case {
     /// The documents of the collection `c`, in the order of their `_id`.
     pub documents: Vec<DocBuf>,
-    /// A command that reads, or an update of which the documents are read afterwards.
+    /// A read, or an update after which the documents are read.
     pub command: DocBuf,
 }
 
-/// What a side answered.
+/// The answer of a side.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The code of an error.
     pub code: Option<i64>,
     /// Counts of an update, and documents.
     pub documents: Vec<DocBuf>,
-    /// For people.
+    /// The message of an error.
     pub message: String,
 }
 
@@ -28,7 +28,7 @@ pub struct Answer {
 pub struct Side {
     /// The connection.
     pub connection: Box<dyn Connection>,
-    /// The database that the fuzzer has for itself there.
+    /// The database of the fuzzer on this side.
     pub database: String,
 }
 
@@ -45,7 +45,7 @@ impl Side {
         self.send(command.as_doc())
     }
 
-    /// Drops the collections and prepares them; a command that fails is left out.
+    /// Drops the collections and prepares them; commands that fail are ignored.
     ///
     /// # Errors
     /// A broken connection.
@@ -59,10 +59,10 @@ impl Side {
         Ok(())
     }
 
-    /// Puts documents in place of all that are there. The collection `o` gets the same three.
+    /// Replaces all documents. The collection `o` always gets the same three.
     ///
     /// # Errors
-    /// A broken connection, or a server that does not take them.
+    /// If the connection breaks, or the server refuses the documents.
     pub fn fill(&mut self, documents: &[DocBuf]) -> Result<()> {
         self.text("{delete: \"o\", deletes: [{q: {}, limit: 0}]}")?;
         self.text(
@@ -86,7 +86,7 @@ impl Side {
         crate::judge::expect_reply_success(reply.as_doc()).map_err(value::Error::internal)
     }
 
-    /// Removes what the fuzzer made.
+    /// Removes the database of the fuzzer.
     ///
     /// # Errors
     /// A broken connection.
@@ -94,7 +94,7 @@ impl Side {
         self.text("{dropDatabase: 1}").map(drop)
     }
 
-    /// Runs a command on what is there.
+    /// Runs a command.
     ///
     /// # Errors
     /// A broken connection.
@@ -145,8 +145,8 @@ pub fn written(command: RawDoc<'_>) -> Option<&'static str> {
     }
 }
 
-/// Whether documents were refused, all of them because an index cannot hold them. Which ones is
-/// compared by reading the collection.
+/// Whether documents were refused, all of them because an index cannot have them. A later read of the
+/// collection shows which ones.
 fn refused_by_index(reply: RawDoc<'_>) -> bool {
     let Some(errors) = reply.get("writeErrors").and_then(Val::as_array) else { return false };
     let code = |error: RawVal<'_>| error.as_doc()?.get("code")?.as_i64_exact();
@@ -167,7 +167,7 @@ pub enum Difference {
 /// Codes that a newer MongoDB gives in place of those of 6.0.
 const NEWER: &[(i64, i64)] = &[(14, 16554)];
 
-/// What differs between ours and theirs, if anything does.
+/// The difference between the answers of MotifDB (`ours`) and the reference (`theirs`).
 #[must_use]
 pub fn difference(case: RawDoc<'_>, ours: &Answer, theirs: &Answer) -> Option<Difference> {
     match (ours.code, theirs.code) {
@@ -186,19 +186,19 @@ pub fn difference(case: RawDoc<'_>, ours: &Answer, theirs: &Answer) -> Option<Di
             };
             if same { None } else { Some(Difference::Documents) }
         }
-        // The order of `$top` and its kin fails there on fields that are named by numbers.
+        // There the sort of `$top`, `$topN`, .. fails for fields whose names are numbers.
         (None, Some(16746)) => None,
-        // An order that another order behind it hides is not made there.
+        // There a sort that a later sort overrides is not executed.
         (Some(2), None) if ours.message.contains("parallel arrays") && has_order_behind(case) => {
             None
         }
-        // A position of an `$or` of equalities, which becomes one `$in` here.
+        // The position of an `$or` of equalities, which MotifDB rewrites to one `$in`.
         (None, Some(51246)) if has_or(case) => None,
         // Binaries are converted since MongoDB 8.0.
         (None, Some(241)) if theirs.message.contains("from binData") => None,
         // Patterns are replaced since MongoDB 8.3.
         (None, Some(51745)) if theirs.message.contains("found: /") => None,
-        // A filter may be moved before or behind what fails.
+        // A `$match` may be moved before or after the stage that fails.
         _ if has_stage(case, "$match") && stages(case).count() > 1 => None,
         _ => Some(Difference::Failure),
     }
@@ -235,7 +235,7 @@ fn same_in_any_order(ours: &[DocBuf], theirs: &[DocBuf]) -> bool {
         })
 }
 
-/// Equal in every byte, but for the bits of NaN.
+/// Whether documents are equal in every byte, except for the bits of NaN.
 fn same_document(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
     let (mut left, mut right) = (a.iter(), b.iter());
     loop {

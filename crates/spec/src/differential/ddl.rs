@@ -1,6 +1,5 @@
-//! Commands about collections, indexes and databases, with and without transactions, and what change
-//! streams tell of them. A round runs the same commands on both sides and compares how they end and
-//! the events.
+//! Commands about collections, indexes and databases, with and without transactions. A round runs the
+//! same commands on both sides and compares their results and the events of change streams.
 
 use super::compare::Side;
 use super::random::Random;
@@ -116,8 +115,8 @@ fn transaction(random: &mut Random, number: usize, all: &mut Vec<String>) {
     all.push(format!("{{{end}: 1, {session}, $db: \"admin\"}}"));
 }
 
-/// How the commands ended and what a stream of the whole server reported, in lines that are the
-/// same on equal servers.
+/// The results of the commands and the events of a change stream of the whole server, as lines that
+/// are the same on equal servers.
 ///
 /// # Errors
 /// A broken connection.

@@ -1,5 +1,5 @@
-//! Random expressions. Operands are mostly of the type that an operator takes: an expression that
-//! only fails says little.
+//! Random expressions. Operands mostly have the type that the operator takes, so that most
+//! expressions do not fail.
 
 use super::random::Random;
 use super::regexes;
@@ -28,7 +28,7 @@ pub fn any(random: &mut Random, depth: usize) -> String {
     }
 }
 
-/// A constant that means itself.
+/// A constant that is not evaluated.
 fn literal(value: &str) -> String {
     if value.starts_with(['{', '[', '"']) {
         format!("{{$literal: {value}}}")
@@ -83,8 +83,7 @@ pub fn number(random: &mut Random, depth: usize) -> String {
             number(random, below),
             random.pick(&["2", "4.0", "NumberLong(8)"])
         ),
-        // Quotients that are no number of quarters may not be added up: the last digit of a sum
-        // of those depends on the order.
+        // Rounded, because sums of other quotients depend on the order in their last digit.
         19 => format!("{{$floor: {{$divide: [{}, \"$n\"]}}}}", number(random, below)),
         6 => format!(
             "{{$mod: [{}, {}]}}",
@@ -200,7 +199,7 @@ pub fn text(random: &mut Random, depth: usize) -> String {
                 text(random, below)
             )
         }
-        // Of doubles MongoDB 6.0 shows six digits.
+        // MongoDB 6.0 prints six digits of a double.
         8 => format!("{{$toString: {{$toDecimal: {}}}}}", number(random, below)),
         9 => format!("{{$type: {}}}", any(random, below)),
         10 => {

@@ -5,8 +5,8 @@ use super::random::Random;
 use super::regexes;
 use super::values::{self, PATHS};
 
-/// A filter, or an expression as one. Expressions stand alone: which of several conditions is
-/// looked at first, and so whether one fails, is left to the server.
+/// A filter, or an expression as one. Expressions are not combined with conditions, because the
+/// server may evaluate conditions in any order, so that an expression may or may not fail.
 pub fn filter_or_expression(random: &mut Random) -> String {
     if random.chance(10) {
         return format!("{{$expr: {}}}", expressions::boolean(random, 2));
@@ -33,7 +33,7 @@ pub fn filter(random: &mut Random, depth: usize) -> String {
     format!("{{\"{path}\": {{{tests}}}}}")
 }
 
-/// A value to compare with; nothing that means something else inside of a filter.
+/// A value to compare with; none that has another meaning in a filter.
 fn operand(random: &mut Random) -> String {
     match random.below(5) {
         0 | 1 => values::number(random),
@@ -95,7 +95,7 @@ fn test(random: &mut Random, depth: usize) -> String {
     }
 }
 
-/// Closes what cutting the outer braces off left open.
+/// Closes the braces that are open after the outer ones were removed.
 fn balance(text: &str) -> String {
     let (mut open, mut quoted) = (0i32, false);
     for c in text.chars() {

@@ -1,11 +1,11 @@
-//! The differential fuzzer: the same random data and commands on two servers, whose answers must be
-//! the same byte for byte.
+//! The differential fuzzer: runs the same random commands on the same random data on two servers, whose
+//! answers must be equal byte for byte.
 //!
-//! `random` makes choices that a seed repeats, `values` documents, `expressions`, `filters`,
-//! `updates`, `regexes` and `pipelines` what is asked about them, `areas` data and commands of single
-//! subjects, `compare` runs a case on both sides and says what differs, `ddl` makes and compares
-//! commands about collections with their events, `shrink` makes a case that differs small. Generators
-//! write extended JSON, so that what is reported can be pasted into a shell or a spec file. The program is
+//! `random` is the generator of random numbers, `values` makes documents, `expressions`, `filters`,
+//! `updates`, `regexes` and `pipelines` make commands, `areas` has data and commands of single
+//! subjects, `compare` runs a case on both sides and compares the answers, `ddl` makes and compares
+//! commands about collections with their events, `shrink` makes a failing case smaller. Generators
+//! write extended JSON, so that a report can be pasted into a shell or a spec file. The program is
 //! `examples/differential.rs`.
 
 pub mod areas;

@@ -1,6 +1,6 @@
 //! Random commands: `find` and `aggregate`.
 //!
-//! Where the language leaves the order of results open (`$group`), it is not compared.
+//! The order of results is not compared where it is undefined (`$group`).
 
 use super::expressions;
 use super::filters;
@@ -27,7 +27,7 @@ fn find(random: &mut Random) -> String {
     text + "}"
 }
 
-/// A sort that leaves nothing open.
+/// A sort with a defined order.
 fn sort(random: &mut Random) -> String {
     let direction = |random: &mut Random| random.pick(&["1", "-1"]).to_owned();
     let mut parts = vec![format!("\"{}\": {}", random.pick(PATHS), direction(random))];
@@ -44,11 +44,11 @@ fn sort(random: &mut Random) -> String {
 fn aggregate(random: &mut Random) -> String {
     let count = 1 + random.below(3);
     let mut stages = random.list(count, stage);
-    // What is unwound has an _id in common, so that a sort would leave its order open.
+    // Unwound documents have the same `_id`, so a sort would not define their order.
     while stages.contains("$unwind") && (stages.contains("ort: {") || stages.contains("sortBy:")) {
         stages = random.list(count, stage);
     }
-    // Last, because the order of groups is left open.
+    // Last, because the order of groups is undefined.
     if random.chance(20) {
         stages = format!("{stages}, {}", group(random));
     }
@@ -106,8 +106,8 @@ fn stage(random: &mut Random) -> String {
     }
 }
 
-/// A path of a join, which may have a place in it. All fields are kept behind it: MongoDB reads
-/// only those that are asked for, and takes such a place for a name then.
+/// A path of a join, which may contain an array position. All fields are kept after it: otherwise
+/// MongoDB reads only the requested fields, and takes the position for a name.
 fn joined_path(random: &mut Random) -> &'static str {
     if random.chance(20) {
         random.pick(&["l.0", "x.0", "l.1", "x.0.n"])
@@ -185,7 +185,7 @@ fn window(random: &mut Random) -> String {
                 "[\"unbounded\", \"unbounded\"]",
             ]);
             let mut inside = accumulator(random);
-            // How many zeros a decimal sum has behind its point depends on what left the window.
+            // The trailing zeros of a decimal sum depend on the values that have left the window.
             while inside.starts_with("{$sum") || inside.starts_with("{$avg") {
                 inside = accumulator(random);
             }
@@ -199,7 +199,7 @@ fn window(random: &mut Random) -> String {
         String::new()
     };
     let ranked = output.contains("ank:") || output.contains("$documentNumber");
-    // A field that a window leaves missing keeps its place there.
+    // In MongoDB, a field that a window leaves missing keeps its position.
     let name = random.pick(&["w", "v", "u", "y", "z"]);
     let order = if ranked { "{_id: 1}".to_owned() } else { sort(random) };
     format!(

@@ -1,5 +1,5 @@
-//! Random choices that a seed repeats. By hand, because the seeds in `scripts/test` and in reports name
-//! sequences of this generator, and those of a crate may change with its version.
+//! A reproducible generator of random choices. It is not from a crate, because seeds in `scripts/test`
+//! and in reports must give the same sequence with every version.
 
 /// A generator of choices (xorshift64*).
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ impl Random {
         low + i64::try_from(self.below(usize::try_from(high - low + 1).unwrap_or(1))).unwrap_or(0)
     }
 
-    /// True so many times in a hundred.
+    /// True with this probability.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -43,7 +43,7 @@ impl Random {
         from[self.below(from.len())]
     }
 
-    /// So many texts that a generator makes, joined by commas.
+    /// `count` texts of a generator, joined by commas.
     pub fn list(&mut self, count: usize, mut make: impl FnMut(&mut Random) -> String) -> String {
         (0..count).map(|_| make(self)).collect::<Vec<_>>().join(", ")
     }

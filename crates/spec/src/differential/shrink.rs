@@ -1,5 +1,5 @@
-//! Making a case that differs small: documents, fields, elements and operands are left out one after
-//! another as long as it still differs in the same way.
+//! Shrinks a failing case: removes documents, fields, elements and operands one after another as long
+//! as the answers still differ in the same way.
 
 use super::compare::Case;
 use value::{DocBuf, OwnedVal, RawDoc, Val, Writer};
@@ -50,7 +50,7 @@ impl Tree {
             Tree::Leaf(_) => {}
             Tree::Document(fields) => {
                 for (at, (name, inner)) in fields.iter().enumerate() {
-                    // An order without the `_id` would leave open what comes first.
+                    // Without the `_id` the order would be undefined.
                     let is_order = name == "_id" && matches!(inner, Tree::Leaf(_));
                     if !(is_order && fields.len() > 1) {
                         let mut fewer = fields.clone();

@@ -1,18 +1,18 @@
-//! Random documents: a few fields, each mostly of one type, with everything else strewn in.
+//! Random documents: a few fields, each mostly of one type, sometimes of any other.
 //!
-//! Doubles are quarters, so that sums are exact in whatever order a server adds them.
+//! Doubles are multiples of 0.25, so that sums are exact in any order.
 
 use super::random::Random;
 
-/// The fields of documents and what they mostly hold.
+/// The fields of documents.
 pub const FIELDS: &[&str] = &["n", "m", "s", "l", "d", "o", "t", "x"];
 
 /// Paths that filters, sorts and projections use.
 pub const PATHS: &[&str] =
     &["n", "m", "s", "l", "d", "o", "t", "x", "o.n", "o.s", "l.n", "x.n", "x.s", "o.l", "x.l.n"];
 
-/// Paths that are removed: nothing that other stages compute, because MongoDB remembers where a
-/// removed field was and puts a new one there.
+/// Paths that are removed. None that other stages compute, because MongoDB puts a new field at the
+/// position of the removed one.
 pub const UNSET: &[&str] = &["m", "s", "l", "d", "t", "x", "o.s", "x.n"];
 
 /// A document without `_id`, as the inside of braces.
@@ -72,7 +72,7 @@ pub fn number(random: &mut Random) -> String {
     }
 }
 
-/// A double that is a number of quarters.
+/// A double that is a multiple of 0.25.
 pub fn double(random: &mut Random) -> String {
     format!("{:?}", random.between(-12, 48) as f64 / 4.0)
 }

@@ -1,8 +1,9 @@
-//! What transactions did and saw, and the search for what snapshot isolation forbids.
+//! What transactions wrote and read, and the search for anomalies that snapshot isolation forbids.
 //!
 //! Every document of `a` is a list to which a transaction appends its own number, so that a list
-//! tells who wrote it, in order. Documents of `b` are rows that transactions add to a group. Who
-//! saw a number saw that transaction; who did not, though it was there in the end, did not.
+//! shows its writers in order. Documents of `b` are rows that transactions add to a group. A
+//! transaction that read a number saw the transaction of that number; if it did not read a number that
+//! was there in the end, it did not see that transaction.
 
 use client::Client;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -76,7 +77,7 @@ impl History {
         }
     }
 
-    /// Everything that must not be.
+    /// All anomalies.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for transaction in &self.transactions {
@@ -193,7 +194,7 @@ impl History {
                     let own = usize::from(read.last() == Some(&transaction.id));
                     list(self.lists.get(key).map_or(&[], Vec::as_slice), read.len() - own);
                 }
-                // Who appends behind another must have seen it: else that update is lost.
+                // A transaction that appends after another must have seen it; otherwise that update is lost.
                 Operation::Append { key } => {
                     let whole = self.lists.get(key).map_or(&[][..], Vec::as_slice);
                     if let Some(at) = whole.iter().position(|id| *id == transaction.id) {
@@ -215,8 +216,8 @@ impl History {
         (seen, unseen)
     }
 
-    /// Who committed before whom, as far as it shows. Of a list the last that was seen is enough:
-    /// the others stand before it.
+    /// The known order of commits. Of a list, the last number that was read is enough: the others are
+    /// before it.
     fn edges(&self) -> Edges {
         let mut edges = Edges::new();
         for list in self.lists.values() {
@@ -242,7 +243,7 @@ impl History {
         edges
     }
 
-    /// All reads are of one moment: nobody that was seen committed after one that was not.
+    /// All reads are from one snapshot: no transaction that was seen committed after one that was not.
     fn check_moment(
         &self,
         transaction: &Transaction,

@@ -1,9 +1,9 @@
-//! Whether transactions are isolated as promised: clients run them at the same time over a few
-//! keys on a real server process, which is killed with SIGKILL in between, and record what they
-//! saw. `worker` is one client, `history` what was recorded and the search for anomalies.
+//! The isolation of transactions: clients run them concurrently over a few keys on a real server
+//! process, which is killed with SIGKILL in between, and record what they read. `worker` is one client,
+//! `history` the records and the search for anomalies.
 //!
-//! Snapshot isolation allows write skew and nothing else: no lost updates, no dirty, fractured or
-//! non-repeatable reads, no phantoms. What was committed stays; what was not never shows.
+//! Snapshot isolation allows write skew and no other anomaly: no lost updates, no dirty, fractured or
+//! non-repeatable reads, no phantoms. Committed writes stay; others are never visible.
 //!
 //! `ISOLATION_ROUNDS=20` runs longer, `ISOLATION_SEED=7` repeats the choices of a run.
 
@@ -59,7 +59,7 @@ fn concurrent_transactions_show_no_anomaly_but_write_skew() {
             })
             .collect();
         std::thread::sleep(Duration::from_millis(600 + random.below(400)));
-        // A slow machine takes longer to come to something.
+        // A slow machine takes longer to make progress.
         let begin = Instant::now();
         while next.load(Ordering::Relaxed) < 100 * (round + 1)
             && begin.elapsed() < Duration::from_secs(60)

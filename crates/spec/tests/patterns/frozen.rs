@@ -1,4 +1,4 @@
-//! Copies that stay as they were when the reference was set: compared from one moment to the next,
+//! Copies that stay as they were when the reference was set. They are compared between two times,
 //! while one client writes.
 
 use crate::declarations::Declared;
@@ -22,7 +22,7 @@ fn held(schema: &Schema, child: &Child) -> Vec<(Option<i64>, Option<i64>)> {
     }
 }
 
-/// What is wrong between two moments with one statement in between (`simple`), or a few.
+/// The problems between two times with one statement (`simple`) or a few in between.
 pub(crate) fn check(
     schema: &Schema,
     declared: &Declared,

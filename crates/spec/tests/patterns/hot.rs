@@ -1,4 +1,5 @@
-//! One parent that 64 clients write to, with kills: the count of its children is the one that it shows.
+//! One parent that 64 clients write to, while the server is killed: its maintained count must equal the
+//! number of its children.
 
 use crate::process::{Server, binary, check_folder};
 use crate::random::Random;

@@ -1,12 +1,12 @@
-//! The oracle of patterns: random declarations and random writes, and at every moment what is
-//! maintained equals what plain code makes of the documents.
+//! The oracle of patterns: random declarations and random writes. At every moment, maintained values
+//! must equal a recomputation from the documents by simple code.
 //!
-//! `schema` chooses where fields stand, `declarations` patterns; `operations` writes, `model` recomputes
-//! and compares (`accumulators` for folds, `nodes` for trees, `frozen` for copies that do not follow),
-//! `session` is a connection. One test goes step by step, looks after every commit, and now and then at
-//! a moment that is past; the other has clients that write at the same time while patterns are built,
-//! dropped and suspended, looks at random snapshots, and kills the server with SIGKILL. `hot` and
-//! `queue` kill it in the middle of what only they do.
+//! `schema` chooses the paths of fields, `declarations` the patterns; `operations` writes, `model`
+//! recomputes and compares (`accumulators` for folds, `nodes` for trees, `frozen` for copies that do not
+//! change with their source), `session` is a connection. One test compares after every step, and now
+//! and then at a past time. The other has concurrent clients while patterns are built, dropped and
+//! suspended, compares random snapshots, and kills the server with SIGKILL. `hot` and `queue` kill it
+//! during special loads.
 //!
 //! `PATTERNS_SECONDS=3600` runs longer, `PATTERNS_SEED=7` repeats the choices of a run.
 
@@ -50,7 +50,7 @@ fn seconds(default: u64) -> Duration {
 fn after_every_commit_what_is_maintained_is_right() {
     let seed = number("PATTERNS_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let begin = Instant::now();
-    // Without a time that somebody asks for, a fast machine meets no more cases than others do.
+    // Without PATTERNS_SECONDS the number of steps does not depend on the speed of the machine.
     let most = number("PATTERNS_SECONDS").map_or(1_200, |_| u64::MAX);
     let (mut runs, mut steps) = (0, 0);
     while (begin.elapsed() < seconds(40) && runs < most) || steps <= 100 {
@@ -61,7 +61,7 @@ fn after_every_commit_what_is_maintained_is_right() {
     assert!(steps > 100, "only {steps} steps");
 }
 
-/// Says how to repeat a run that panics, and what was done last.
+/// Prints how to repeat a run that panics, and its last steps.
 struct FailureReport {
     seed: u64,
     last: Vec<String>,
@@ -88,7 +88,7 @@ fn step_by_step(seed: u64) -> u64 {
     declarations::prepare(&mut session);
     let mut writer = Writer::new(random.next(), &schema);
     let mut declared: Vec<Declared> = Vec::new();
-    // Some documents are there before the patterns.
+    // Some documents exist before the patterns.
     for _ in 0..random.below(60) {
         writer.step(&mut session);
     }
@@ -122,15 +122,15 @@ fn step_by_step(seed: u64) -> u64 {
     steps
 }
 
-/// What is wrong at a moment that is past: it is what it was, and still right.
+/// The problems at a past time: reads must return the same as then, and it must still be correct.
 fn look_back(
     random: &mut Random,
     schema: &Schema,
     session: &mut Session,
     moments: &[(Moment, Vec<Declared>)],
 ) -> Vec<String> {
-    // While one is built, what it has not come to is derived for each reader: a pattern that it feeds
-    // does not know of that.
+    // While a pattern is being built, its missing values are derived for each reader; a pattern that
+    // depends on it does not see these values.
     let states = declarations::states(session).unwrap_or_default();
     if moments.is_empty() || states.iter().any(|(_, state)| state == "building") {
         return Vec::new();

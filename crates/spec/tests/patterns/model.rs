@@ -1,4 +1,4 @@
-//! Plain recomputation: what documents should hold, from what clients wrote into them.
+//! Recomputes the maintained values from what clients have written.
 
 use crate::accumulators;
 use crate::declarations::{self, Declared, Kind};
@@ -66,7 +66,7 @@ fn child(schema: &Schema, doc: DocBuf) -> Child {
     Child { id, parents, x, k, ok, recent, doc }
 }
 
-/// Everything at one moment: now, or at a time that is past.
+/// Reads everything at one time: now, or a time in the past.
 pub(crate) fn look(session: &mut Session, schema: &Schema, past: Option<u64>) -> Option<Moment> {
     let concern = past.map_or(String::new(), |time| {
         let (seconds, count) = (time >> 32, time & 0xFFFF_FFFF);
@@ -95,9 +95,9 @@ pub(crate) fn look(session: &mut Session, schema: &Schema, past: Option<u64>) ->
     moment.map(|moment| Moment { time: past.unwrap_or(session.time), ..moment })
 }
 
-/// What is wrong, in words, and the moment that was looked at. `rest` when no client writes: then all
-/// that follows later has to be there. (Documents expire all the same: what is late is looked at again
-/// before it is wrong.)
+/// The problems as text, and the data that was compared. With `rest` no client writes, so all deferred
+/// updates must have been written. (Documents still expire, so a late update is checked again before it
+/// is reported.)
 pub(crate) fn check(
     session: &mut Session,
     schema: &Schema,
@@ -135,7 +135,7 @@ pub(crate) fn check(
     }
 }
 
-/// What is wrong at a moment.
+/// The problems in the data of one time.
 pub(crate) fn problems(moment: &Moment, schema: &Schema, declared: &[&Declared]) -> Vec<String> {
     let mut problems = Vec::new();
     for declared in declared {
@@ -146,7 +146,7 @@ pub(crate) fn problems(moment: &Moment, schema: &Schema, declared: &[&Declared])
             Kind::Copies => copies(moment, declared, (schema.p, "copy"), &mut wrong),
             Kind::Coded => copies(moment, declared, ("pc", "coded"), &mut wrong),
             Kind::Items => items(moment, declared, &mut wrong),
-            // What it was when it was set is compared from moment to moment.
+            // `frozen` compares these between two times.
             Kind::Frozen => {}
             Kind::Top => tops(moment, schema, declared, &mut wrong),
             Kind::Elements => elements(moment, declared, &mut wrong),

@@ -1,5 +1,5 @@
-//! The queue of what follows later, full, under SIGKILL: every follower is written exactly once for
-//! every change of its source that it shows.
+//! The full queue of pending updates under SIGKILL: every target is written exactly once for every
+//! change of its source that it shows.
 
 use crate::hot::{first, must, whole};
 use crate::process::{Server, binary, check_folder};
@@ -11,7 +11,7 @@ use value::{DocBuf, Val, ejson};
 
 const ORDERS: u64 = 6000;
 
-/// How often orders were updated so far: what patterns write stands in the log of changes too.
+/// The number of updates of orders so far, from the change log, which has the writes of patterns too.
 fn updates(client: &mut Client) -> u64 {
     let text = "{aggregate: 'oplog.rs', pipeline: [{$match: {ns: 't.orders', op: 'u'}}, {$count: 'n'}], cursor: {}, $db: 'local'}";
     let reply = Connection::run(client, ejson::parse_doc(text).expect("test text").as_doc());

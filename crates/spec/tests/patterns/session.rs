@@ -3,11 +3,9 @@
 use spec::connection::Connection;
 use value::{DocBuf, RawDoc, Val, ejson};
 
-/// What clients may be told: refused by a pattern, duplicate key, conflicts, a transaction that was
-/// aborted by an error before, a tree that cannot be built because there is a cycle, an operator that
-/// does not fit the value that it meets, a collection that is not there, `$out` where patterns are or
-/// where they change meanwhile, a
-/// build that was overtaken by a drop.
+/// Expected error codes: refused by a pattern, duplicate key, conflicts, a transaction that an error has
+/// aborted, a tree with a cycle, an operator on a value of the wrong type, a missing collection, `$out`
+/// to a collection with patterns or while they change, a build that was stopped by a drop.
 static EXPECTED: &[i64] =
     &[96001, 11000, 112, 175, 251, 246, 24, 96, 125, 14, 2, 26, 28, 238, 239, 276];
 
@@ -34,7 +32,7 @@ pub(crate) enum Outcome {
 
 impl Session {
     pub(crate) fn new(connection: Box<dyn Connection>, id: u8) -> Session {
-        // Above all numbers that the session used before.
+        // Greater than all transaction numbers that the session has used.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let number = now.map_or(0, |now| now.as_micros() as i64);
         Session { connection, id, number, open: None, time: 0, broken: false }
@@ -119,7 +117,7 @@ impl Session {
     /// The same; `None` too when the moment cannot be read, because its collection was another one.
     pub(crate) fn maybe_all(&mut self, collection: &str, more: &str) -> Option<Vec<DocBuf>> {
         let text = format!("{{find: '{collection}', batchSize: 100000, sort: {{_id: 1}}{more}}}");
-        // A collection that `$out` replaces under a reader is asked again, as clients do.
+        // A read that fails because `$out` replaces the collection is repeated, as clients do.
         let reply = loop {
             match self.run(&text) {
                 Outcome::Done(reply) => break reply,

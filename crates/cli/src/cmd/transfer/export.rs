@@ -1,4 +1,4 @@
-//! `motif export`: documents of a collection into a file.
+//! `motif export`: writes the documents of a collection to a file.
 
 use super::output::Output;
 use super::{FileFormat, TargetArgs, documents, file_format, progress};
@@ -21,7 +21,7 @@ Examples:
 JSON is relaxed Extended JSON; --canonical keeps the type of every number. BSON keeps everything.
 A CSV cell holds plain text; nested documents and arrays become JSON inside it.";
 
-/// Write the documents of a collection to a JSON, NDJSON, CSV or BSON file.
+/// Write the documents of a collection to a JSON, NDJSON, CSV or BSON file
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExportArgs {
@@ -53,12 +53,12 @@ pub(crate) struct ExportArgs {
     batch: i32,
 }
 
-/// Whether a collection has users or roles, with what their passwords are checked against.
+/// Whether a collection has users with their credentials, or roles.
 fn is_secret(database: &str, collection: &str) -> bool {
     database == "admin" && collection.starts_with("system.")
 }
 
-/// Creates a file, or empties it. Only its owner can read a secret one.
+/// Creates or truncates a file. If `secret`, only its owner can read it.
 fn create(path: &Path, secret: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -67,7 +67,7 @@ fn create(path: &Path, secret: bool) -> io::Result<File> {
     }
     let file = options.open(path)?;
     if secret {
-        // It may have been there before.
+        // The file may have existed with other permissions.
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(file)
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The `find` that gives the documents.
+/// The `find` command that reads the documents.
 fn find(args: &ExportArgs, format: FileFormat) -> Result<DocBuf> {
     let parse = |name: &str, text: &Option<String>| {
         text.as_ref()
@@ -117,7 +117,7 @@ fn find(args: &ExportArgs, format: FileFormat) -> Result<DocBuf> {
         if let Some(sort) = &sort {
             out.append("sort", sort.as_doc().into());
         }
-        // A column may step into an array by number, which a projection cannot.
+        // A column may name an array element by number, which a projection cannot.
         if !args.fields.is_empty() && format != FileFormat::Csv {
             out.doc("projection", |projection| {
                 for field in &args.fields {

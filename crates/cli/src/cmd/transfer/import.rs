@@ -1,4 +1,4 @@
-//! `motif import`: documents from a file into a collection.
+//! `motif import`: loads the documents of a file into a collection.
 
 use super::input::{CsvOptions, Input};
 use super::target::Target;
@@ -21,7 +21,7 @@ Examples:
 CSV cells become values by their look: whole numbers, decimal numbers, true and false; all else
 stays text, dates and numbers with leading zeros too. A column called a.b becomes {a: {b: ..}}.";
 
-/// Load documents from a JSON, NDJSON, CSV or BSON file into a collection.
+/// Load documents from a JSON, NDJSON, CSV or BSON file into a collection
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ImportArgs {
@@ -42,7 +42,7 @@ pub(crate) struct ImportArgs {
     /// Stop at the first document that cannot be inserted
     #[arg(long)]
     stop_on_error: bool,
-    /// Names of the columns of a CSV file; by default the first row has them
+    /// Names of the columns of a CSV file [default: the first row]
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     fields: Vec<String>,
     /// Omit fields whose CSV cell is empty, instead of storing an empty string
@@ -53,9 +53,9 @@ pub(crate) struct ImportArgs {
     strings: bool,
 }
 
-/// Bytes in one batch: what fits into a message, with room for its frame.
+/// The maximum of bytes in one batch: it must fit into a message.
 const BATCH_BYTES_MAX: usize = 16_000_000;
-/// How many refused documents are reported one by one.
+/// The number of refused documents that are reported individually.
 const REFUSALS_SHOWN: u64 = 10;
 
 /// Runs the command.
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode> {
     {
         bail!("--fields, --ignore-blanks and --strings are for CSV files");
     }
-    // The file first: nothing is dropped or made for a file that cannot be read.
+    // The file is opened first, so that nothing is dropped or created if that fails.
     let (reader, size): (Box<dyn Read>, _) = match &args.file {
         Some(path) => {
             let file =
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode> {
     bar.finish_and_clear();
     let namespace = format!("{}.{}", import.database, import.collection);
     let (inserted, refused) = (import.inserted, import.refused);
-    // What was inserted must be on disk even when the rest of the file was unreadable.
+    // The inserted documents must be on disk even if the rest of the file was unreadable.
     import.target.close()?;
     eprintln!("imported {} into {namespace}", documents(inserted));
     result?;
@@ -161,7 +161,7 @@ impl Import {
                 Ok(Some(doc)) => {
                     count == batch_documents || batch.len() + doc.bytes().len() > BATCH_BYTES_MAX
                 }
-                // At the end, and before an unreadable document, send what was read.
+                // At the end, and before an unreadable document, the batch is sent.
                 _ => true,
             };
             if full && count > 0 {

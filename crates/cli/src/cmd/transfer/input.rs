@@ -1,4 +1,5 @@
-//! Reading documents from a file in any of the formats, one at a time, whatever its size.
+//! Reads documents from a file in any of the formats, one at a time, so that memory does not depend
+//! on the size of the file.
 
 use super::FileFormat;
 use anyhow::{Context, Result, bail};
@@ -17,11 +18,11 @@ pub(super) enum Input<R: BufRead> {
 /// How cells of a CSV file become values.
 #[derive(Clone, Default)]
 pub(super) struct CsvOptions {
-    /// Names of the columns; without them the first row has the names.
+    /// Names of the columns; if empty, they are in the first row.
     pub(super) fields: Vec<String>,
-    /// Leave fields out whose cell is empty.
+    /// Whether to omit fields whose cell is empty.
     pub(super) ignore_blanks: bool,
-    /// Keep every cell as text.
+    /// Whether every cell is a string.
     pub(super) strings: bool,
 }
 
@@ -35,7 +36,7 @@ impl<R: BufRead> Input<R> {
         })
     }
 
-    /// The next document, or nothing at the end.
+    /// The next document, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<DocBuf>> {
         match self {
             Input::Json(reader) => reader.next(),
@@ -46,7 +47,7 @@ impl<R: BufRead> Input<R> {
     }
 }
 
-/// Longest text of one document: printed BSON is longer than BSON, but not without end.
+/// The maximum length of one document as text.
 const TEXT_BYTES_MAX: usize = 16 * limits::DOCUMENT_BYTES_MAX;
 
 /// One document on each line.
@@ -84,12 +85,12 @@ fn parse(text: &[u8], line: u64) -> Result<DocBuf> {
         .with_context(|| format!("the document that begins at line {line} cannot be read"))
 }
 
-/// Documents in an array or one after another. Finds where each ends by its braces, so that only
+/// Documents in an array or one after another. Finds the end of each by its braces, so that only
 /// one is in memory at a time.
 pub(super) struct JsonReader<R> {
     reader: R,
     line: u64,
-    /// Whether the file is one array, once its beginning was seen.
+    /// Whether the file is one array, once its beginning was read.
     array: Option<bool>,
     ended: bool,
     text: Vec<u8>,
@@ -120,7 +121,7 @@ impl<R: BufRead> JsonReader<R> {
                 return Ok(None);
             };
             match byte {
-                // A byte order mark may stand at the beginning.
+                // White space, or the byte order mark at the beginning.
                 b' ' | b'\t' | b'\r' | b'\n' | 0xEF | 0xBB | 0xBF => {}
                 b'[' if self.array.is_none() => self.array = Some(true),
                 b',' if self.array == Some(true) && !self.ended => {}
@@ -140,7 +141,7 @@ impl<R: BufRead> JsonReader<R> {
         }
     }
 
-    /// Reads up to the brace that closes the one just read.
+    /// Reads up to the brace that closes the one that was read last.
     fn read_object(&mut self, line: u64) -> Result<()> {
         self.text.clear();
         self.text.push(b'{');
@@ -201,7 +202,7 @@ impl<R: BufRead> BsonReader<R> {
 /// One document on each row.
 pub(super) struct CsvReader<R> {
     reader: csv::Reader<R>,
-    /// Names of the columns as paths, those of one parent side by side.
+    /// Columns as paths with their position in a row; those with the same parent are adjacent.
     columns: Vec<(Vec<String>, usize)>,
     options: CsvOptions,
     record: csv::StringRecord,
@@ -239,7 +240,7 @@ impl<R: BufRead> CsvReader<R> {
         Ok(Some(doc))
     }
 
-    /// Writes the columns from `from` to `to`, which agree in the first `depth` names.
+    /// Writes the columns from `from` to `to`, which have their first `depth` names in common.
     fn write(&self, out: &mut Writer<'_>, depth: usize, from: usize, to: usize) {
         let mut at = from;
         while at < to {
@@ -264,7 +265,7 @@ impl<R: BufRead> CsvReader<R> {
     }
 }
 
-/// Splits dotted names and puts columns with the same parent side by side, else in file order.
+/// Splits dotted names and groups columns with the same parent, otherwise in file order.
 fn columns(names: &[String]) -> Result<Vec<(Vec<String>, usize)>> {
     let mut columns: Vec<(Vec<String>, usize)> = Vec::new();
     for (number, name) in names.iter().enumerate() {
@@ -280,7 +281,7 @@ fn columns(names: &[String]) -> Result<Vec<(Vec<String>, usize)>> {
                 bail!("column `{name}` conflicts with column `{}`", other.join("."));
             }
         }
-        // Behind the column that shares the longest beginning.
+        // After the column with which it has most names in common.
         let shared = |other: &[String]| {
             other.iter().zip(&path).take_while(|(theirs, ours)| theirs == ours).count()
         };
@@ -297,8 +298,9 @@ fn columns(names: &[String]) -> Result<Vec<(Vec<String>, usize)>> {
     Ok(columns)
 }
 
-/// The value of a cell: whole numbers, decimal numbers and booleans by their look; all else, dates
-/// too, stays text. So do numbers whose text would not come back: `007`, `+1`, `.5`, `1_000`.
+/// The value of a cell: a number or boolean if its text is in the usual form of one, otherwise a
+/// string. Dates, and numbers that would be printed differently (`007`, `+1`, `.5`, `1_000`), stay
+/// strings.
 fn guess(cell: &str) -> Val<'_> {
     match cell {
         "true" => return Val::Bool(true),
@@ -319,7 +321,7 @@ fn guess(cell: &str) -> Val<'_> {
         if let Ok(small) = cell.parse::<i32>() {
             return Val::Int32(small);
         }
-        // Longer than 64 bits is rather a number of an account than a quantity.
+        // A number of more than 64 bits is more likely an identifier than a quantity.
         return cell.parse::<i64>().map_or(Val::String(cell), Val::Int64);
     }
     if digits.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte)) {

@@ -1,6 +1,6 @@
-//! `motif import` and `motif export`: documents between files and a server or a data folder.
+//! `motif import` and `motif export`: copy documents between files and a server or a data folder.
 //!
-//! `target` reaches the documents, `input` reads files, `output` writes them.
+//! `target` is the server or folder, `input` reads files, `output` writes them.
 
 pub(crate) mod export;
 pub(crate) mod import;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use target::Target;
 
-/// How documents stand in a file.
+/// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum FileFormat {
     /// Extended JSON: one array of documents, or documents one after another.
@@ -29,7 +29,7 @@ pub(crate) enum FileFormat {
     Bson,
 }
 
-/// The format that was named, or that the file's name tells.
+/// The given format, or that of the file name's extension.
 fn file_format(named: Option<FileFormat>, file: Option<&Path>) -> Result<FileFormat> {
     if let Some(format) = named {
         return Ok(format);
@@ -44,7 +44,7 @@ fn file_format(named: Option<FileFormat>, file: Option<&Path>) -> Result<FileFor
     }
 }
 
-/// Which collection, and where.
+/// A collection, and the server or folder that has it.
 #[derive(Args, Debug)]
 pub(crate) struct TargetArgs {
     /// Server with the collection [default: mongodb://127.0.0.1:27017]
@@ -62,7 +62,7 @@ pub(crate) struct TargetArgs {
 }
 
 impl TargetArgs {
-    /// Opens the target; gives the database's name too.
+    /// Opens the target. Returns it with the name of the database.
     fn open(&self, create: bool) -> Result<(Target, String)> {
         let uri = self.uri.as_deref().unwrap_or("mongodb://127.0.0.1:27017");
         let from_uri = match &self.data {
@@ -80,7 +80,7 @@ impl TargetArgs {
     }
 }
 
-/// A bar on a terminal (by bytes when `size` is known, else a counter), nothing elsewhere.
+/// A bar on a terminal, by bytes if `size` is known, otherwise a counter. Invisible elsewhere.
 fn progress(size: Option<u64>) -> Result<ProgressBar> {
     if !std::io::stderr().is_terminal() {
         return Ok(ProgressBar::hidden());

@@ -1,4 +1,4 @@
-//! Writing documents to a file in any of the formats.
+//! Writes documents to a file in any of the formats.
 
 use super::FileFormat;
 use anyhow::{Context, Result, bail};
@@ -6,7 +6,7 @@ use std::io::Write;
 use value::ejson::{self, Format};
 use value::{RawDoc, Val};
 
-/// A file that documents are written to.
+/// A writer of one of the formats.
 pub(super) struct Output<W: Write> {
     writer: Writer<W>,
     format: FileFormat,
@@ -67,7 +67,7 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
-    /// Ends the file: how many documents it has.
+    /// Ends the file. Returns its number of documents.
     pub(super) fn finish(mut self) -> Result<u64> {
         match &mut self.writer {
             Writer::Plain(writer) => {
@@ -82,7 +82,7 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// The cell of a column: plain text where a value has one, Extended JSON elsewhere.
+/// The cell of a column: the plain text of a scalar, otherwise Extended JSON.
 fn cell(doc: RawDoc<'_>, path: &str) -> String {
     match value_at(doc, path) {
         Val::Missing | Val::Null | Val::Undefined => String::new(),

@@ -1,5 +1,4 @@
-//! Where documents live: a server, or a data folder that this process opens itself. Both take the
-//! same commands.
+//! A server, or a data folder that this process opens itself. Both run the same commands.
 
 use anyhow::{Context, Result, anyhow, bail};
 use client::Client;
@@ -27,7 +26,7 @@ impl Target {
         Ok(Target::Server(Box::new(client)))
     }
 
-    /// Opens a data folder; only an import may make one.
+    /// Opens a data folder, and creates it if `create` is set.
     pub(crate) fn folder(folder: &Path, create: bool) -> Result<Target> {
         if !create && !folder.is_dir() {
             bail!("there is no data folder `{}`", folder.display());
@@ -54,8 +53,8 @@ impl Target {
         })
     }
 
-    /// Inserts documents that stand one after another in `documents`; the reply tells of those
-    /// that could not be inserted.
+    /// Inserts the documents whose bytes are concatenated in `documents`. The reply lists those that
+    /// could not be inserted.
     pub(crate) fn insert(
         &mut self,
         database: &str,
@@ -90,7 +89,7 @@ impl Target {
         }
     }
 
-    /// Gives every document that a `find` or `aggregate` finds to `each`, batch by batch.
+    /// Calls `each` with every document of the result of a `find` or `aggregate`.
     pub(crate) fn for_each(
         &mut self,
         database: &str,
@@ -118,7 +117,7 @@ impl Target {
         }
     }
 
-    /// Ends the work; a folder is flushed and closed.
+    /// Closes the target; a folder is flushed first.
     pub(crate) fn close(self) -> Result<()> {
         match self {
             Target::Server(_) => Ok(()),

@@ -1,5 +1,6 @@
-//! Areas of the language with data and commands of their own, where the general generators seldom
-//! meet what matters: arrays in arrays under indexes, positions, `$merge`, windows, collations, shapes, searched texts.
+//! Areas of the language with data and commands of their own, for which the general generators are
+//! too unspecific: arrays in arrays under indexes, positions, `$merge`, windows, collations, shapes,
+//! text searches.
 
 mod arrays;
 mod collations;
