@@ -14,13 +14,7 @@ pub const NOT_A_KIND: &[(&str, &str)] = &[
     ("commands/server_status.rs", "\"tree\""),
 ];
 /// Files of the engine that name a kind of pattern.
-pub const NAMES_A_KIND: &[&str] = &[
-    // The library has a builder for each kind.
-    "library/patterns/computed.rs",
-    "library/patterns/extended_reference.rs",
-    "library/patterns/subset.rs",
-    "library/patterns/tree.rs",
-];
+pub const NAMES_A_KIND: &[&str] = &[];
 /// Top modules that use each other in a cycle, by crate, with spaces between their names.
 pub const CYCLES: &[(&str, &str)] = &[
     // A pattern has a kind, and the methods of the trait take the pattern.
