@@ -1,8 +1,8 @@
-//! Values on their way from BSON into JavaScript.
+//! Converts values from BSON to JavaScript.
 //!
-//! Whole numbers of 32 bits and doubles become numbers, everything that the language lacks an object
-//! of its type. A document remembers which of its fields were whole numbers of 32 bits, so that they
-//! are that again when it comes back.
+//! 32-bit integers and doubles become numbers; values of types that the language lacks become objects
+//! of their type. A document remembers which of its fields were 32-bit integers, so that they keep
+//! this type when it is converted back.
 
 use crate::failure::Failure;
 use base64::Engine as _;
@@ -10,18 +10,18 @@ use rquickjs::object::Property;
 use rquickjs::{Array, Ctx, Function, Object, String, Symbol, Value};
 use value::{RawDoc, Val};
 
-/// What a function sees as `this`.
+/// The value of `this` in a function.
 #[derive(Clone, Copy, Debug)]
 pub enum This<'a> {
     /// An empty object.
     Nothing,
     /// A document.
     Document(RawDoc<'a>),
-    /// A document that the global variable `obj` has, too.
+    /// A document, which is also the global variable `obj`.
     Object(RawDoc<'a>),
 }
 
-/// What is needed to make values of a context.
+/// Makes values of a context.
 pub(crate) struct Entry<'js> {
     ctx: Ctx<'js>,
     make: Function<'js>,

@@ -1,13 +1,13 @@
-//! Why a function did not run to its end.
+//! Failures of functions.
 
 use value::Error;
 
-/// Why something did not happen.
+/// The reason of a failure.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The engine says so; an exception waits in the context.
+    /// An error of the JavaScript engine; the context has the exception.
     Engine(rquickjs::Error),
-    /// We say so.
+    /// An error of this crate, such as a value that cannot be converted.
     Refused(Error),
 }
 

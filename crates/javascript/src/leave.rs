@@ -1,4 +1,4 @@
-//! Values on their way from JavaScript to BSON.
+//! Converts values from JavaScript to BSON.
 
 use crate::failure::Failure;
 use crate::hex;
@@ -6,13 +6,13 @@ use rquickjs::object::Filter;
 use rquickjs::{Array, Ctx, Function, Object, String as Text, Symbol, Value};
 use value::{Code, Decimal128, DocBuf, Error, ObjectId, OwnedVal, RawDoc, Val, Writer};
 
-/// How deep objects may be nested; a cycle ends there.
+/// The maximum nesting of objects, which also ends cycles.
 const DEPTH_MAX: usize = 150;
 
 /// The largest result.
 const BYTES_MAX: usize = value::limits::DOCUMENT_BYTES_MAX_INTERNAL;
 
-/// What is needed to read values of a context.
+/// Reads values of a context.
 pub(crate) struct Exit<'js> {
     ctx: Ctx<'js>,
     open: Function<'js>,
@@ -98,7 +98,7 @@ impl<'js> Exit<'js> {
         if let Ok(text) = text.to_string() {
             return Ok(text);
         }
-        // Half of a surrogate pair has no form in UTF-8.
+        // A lone surrogate has no encoding in UTF-8.
         let text: String = self.well_formed.call((text.clone(),))?;
         Ok(text)
     }
@@ -142,7 +142,7 @@ impl<'js> Exit<'js> {
         Ok(())
     }
 
-    /// A value of a type that JavaScript has no syntax for, by its parts.
+    /// A value of a type that JavaScript lacks, from the parts of its object.
     fn special(
         &self,
         out: &mut Writer<'_>,

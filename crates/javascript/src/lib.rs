@@ -1,13 +1,12 @@
 //! Functions that clients write in JavaScript, in a sandbox.
 //!
-//! A `Program` is one or more functions with the global variables that they start with. It runs them
-//! in contexts of its own (`machine`), which nobody else sees and which end with it. Values come in
-//! and go out as BSON (`enter`, `leave`); `prelude.js` has the types and helpers that functions of
-//! MongoDB's server find.
+//! A `Program` is one or more functions with their initial global variables. It runs them in contexts
+//! of its own (`machine`), which are not shared and are dropped with it. Arguments and results are BSON
+//! (`enter`, `leave`); `prelude.js` has the types and helpers that MongoDB's server offers to functions.
 //!
-//! The bounds of the sandbox: memory (`MEMORY_BYTES_MAX`), stack, the number of contexts (`CONTEXTS_MAX`), the size of results, and the time:
-//! the engine asks again and again whether to stop. There are no files, sockets, modules, timers or
-//! threads in it.
+//! The sandbox limits memory (`MEMORY_BYTES_MAX`), the stack, the number of contexts (`CONTEXTS_MAX`),
+//! the size of results, and time: the engine checks periodically whether to stop. It has no files,
+//! sockets, modules, timers or threads.
 
 mod enter;
 mod failure;

@@ -10,22 +10,22 @@ use rquickjs::{Context, Ctx, Exception, Function, Object, Runtime, Value};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
 
-/// The memory of one context, with everything in it.
+/// The maximum memory of one context, in bytes.
 pub const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// How many contexts there may be at once, of all operations.
+/// The maximum number of contexts of all operations.
 pub const CONTEXTS_MAX: usize = 256;
 
 static CONTEXTS: AtomicUsize = AtomicUsize::new(0);
 
-/// The stack that functions may use; threads have more.
+/// The maximum stack of functions, in bytes; threads have more.
 const STACK_BYTES_MAX: usize = 512 * 1024;
 
-/// What runs before any function of a client: a function that takes the native helpers.
+/// Runs in a new context before any function of a client: a function of the native helpers.
 const PRELUDE: &str = include_str!("prelude.js");
 
-/// No promises, proxies or clocks beyond dates: what could run later, wait, or look like an array
-/// without being one.
+/// The enabled parts of the language. Without promises, proxies and clocks other than dates, no code
+/// runs later or waits, and no object pretends to be an array.
 type Language = (
     intrinsic::Date,
     intrinsic::Eval,
@@ -130,7 +130,7 @@ impl Machine {
         })
     }
 
-    /// Runs something in the context and makes an error of what was thrown.
+    /// Runs `run` in the context. An exception becomes an error.
     fn with<T>(&self, run: impl FnOnce(&Ctx<'_>) -> Result<T, Failure>) -> Result<T> {
         self.context.with(|ctx| {
             run(&ctx).map_err(|failure| match failure {
@@ -161,7 +161,7 @@ fn thrown(ctx: &Ctx<'_>) -> Error {
         let describe: Function<'_> = host.get("describe")?;
         describe.call::<_, Vec<String>>((exception.clone(),))
     });
-    // The description ran code too: it may have failed in its turn.
+    // Reading the exception ran code of the client, which may have failed too.
     let Ok(parts) = described else {
         ctx.catch();
         let message = exception.as_exception().and_then(Exception::message);
@@ -189,8 +189,8 @@ fn eval<'js, T: rquickjs::FromJs<'js>>(ctx: &Ctx<'js>, source: &str) -> Result<T
     Ok(ctx.eval_with_options(source, options)?)
 }
 
-/// Makes a function of what clients write: a function, an expression, statements the last of which
-/// is the result, or the body of a function.
+/// Compiles the source of a client: a function, an expression, statements whose last value is the
+/// result, or the body of a function.
 fn compile<'js>(ctx: &Ctx<'js>, source: &str) -> Result<Function<'js>, Failure> {
     let source = source.trim().trim_end_matches(';');
     let named = source.strip_prefix("function").is_some_and(|rest| {
@@ -210,7 +210,7 @@ fn compile<'js>(ctx: &Ctx<'js>, source: &str) -> Result<Function<'js>, Failure> 
     if words(source).any(|word| word == "return") {
         return Ok(body);
     }
-    // The value of the last statement is what `eval` gives.
+    // `eval` returns the value of the last statement.
     let around: Function<'js> =
         eval(ctx, "(function(source){return function(){return eval(source)}})")?;
     Ok(around.call((source,))?)

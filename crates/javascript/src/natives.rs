@@ -1,4 +1,4 @@
-//! The few helpers of the prelude that JavaScript cannot do well.
+//! Helpers of the prelude that are written in Rust.
 
 use crate::failure::Failure;
 use crate::hex::{from_hex, to_hex};
@@ -9,7 +9,7 @@ use rquickjs::{Ctx, Exception, Function, Object};
 use std::time::{Duration, Instant};
 use value::{Decimal128, ObjectId};
 
-/// How long `sleep` sleeps before it looks whether to stop.
+/// The interval at which `sleep` checks whether to stop.
 const NAP: Duration = Duration::from_millis(5);
 
 /// An object with the helpers.
@@ -43,7 +43,7 @@ fn to_base64(ctx: Ctx<'_>, hex: String) -> rquickjs::Result<String> {
         .ok_or_else(|| Exception::throw_message(&ctx, "text is not hexadecimal"))
 }
 
-/// The interrupt handler ends the function afterwards.
+/// Sleeps until the time is over or the operation stops; then the interrupt handler ends the function.
 fn sleep(ms: f64, stops: fn() -> bool) {
     let start = Instant::now();
     let time = Duration::from_secs_f64((ms / 1000.0).clamp(0.0, 1e9));

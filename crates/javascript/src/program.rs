@@ -6,35 +6,34 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
 
-/// Functions of one operation. They share their global variables, with each other and from call to
-/// call, as far as calls are made by one thread after the other.
+/// The functions of one operation. Calls that do not overlap in time share their global variables.
 pub struct Program {
     /// Their source.
     functions: Vec<String>,
     /// Global variables that exist at the start.
     scope: Option<DocBuf>,
-    /// Whether the operation that runs shall stop.
+    /// Returns whether the running operation must stop.
     stops: fn() -> bool,
-    /// Contexts that no thread uses now.
+    /// Unused contexts.
     idle: Mutex<Vec<Machine>>,
 }
 
 impl Program {
-    /// A program of functions, which are compiled when they are needed. `stops` is asked while they
-    /// run; when it says true they end with an error.
+    /// Creates a program of functions, which are compiled when they are needed. `stops` is called while
+    /// they run; if it returns true, they end with an error.
     #[must_use]
     pub fn new(functions: Vec<String>, scope: Option<RawDoc<'_>>, stops: fn() -> bool) -> Program {
         let scope = scope.map(DocBuf::from);
         Program { functions, scope, stops, idle: Mutex::default() }
     }
 
-    /// The source of its functions.
+    /// The sources of its functions.
     #[must_use]
     pub fn functions(&self) -> &[String] {
         &self.functions
     }
 
-    /// The global variables at its start.
+    /// The initial global variables.
     #[must_use]
     pub fn scope(&self) -> Option<RawDoc<'_>> {
         self.scope.as_ref().map(DocBuf::as_doc)
@@ -48,15 +47,15 @@ impl Program {
         self.run(|_| Ok(()))
     }
 
-    /// Calls a function, given by its place.
+    /// Calls the function with this index.
     ///
     /// # Errors
-    /// What it throws, and what exceeds the bounds of the sandbox.
+    /// Exceptions of the function, and exceeded limits of the sandbox.
     pub fn call(&self, function: usize, this: This<'_>, args: &[Val<'_>]) -> Result<OwnedVal> {
         self.run(|machine| machine.call(function, this, args))
     }
 
-    /// Calls a function and says whether JavaScript takes its result for true.
+    /// Calls a function. Returns whether its result is truthy.
     ///
     /// # Errors
     /// As `call`.
@@ -64,7 +63,7 @@ impl Program {
         self.run(|machine| machine.truth(function, this))
     }
 
-    /// Calls a function for what it emits: an array of `{k: key, v: value}`.
+    /// Calls a function. Returns what it has emitted, as an array of `{k: key, v: value}`.
     ///
     /// # Errors
     /// As `call`.
@@ -79,7 +78,7 @@ impl Program {
             Some(machine) => machine,
             None => Machine::new(&self.functions, self.scope(), self.stops)?,
         };
-        // One that failed may be in any state: it is not used again.
+        // A context in which a function failed may be in any state, so it is not used again.
         let result = run(&machine)?;
         idle().push(machine);
         Ok(result)

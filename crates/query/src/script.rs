@@ -1,4 +1,4 @@
-//! JavaScript in filters, expressions and accumulators: what they share.
+//! Functions in JavaScript, as filters, expressions and accumulators call them.
 
 use crate::ParseContext;
 use crate::context::Javascript;
@@ -30,7 +30,7 @@ impl Script {
         confirmed(self.0.call(function, This::Nothing, args))
     }
 
-    /// Whether the first one is true of a document.
+    /// Whether the first one returns a truthy value for a document.
     pub(crate) fn is_true_of(&self, doc: RawDoc<'_>) -> Result<bool> {
         confirmed(self.0.truth(0, This::Object(doc)))
     }
@@ -41,7 +41,7 @@ impl Script {
     }
 }
 
-/// A function that was interrupted fails with the reason of its operation, whatever it made of it.
+/// After an interruption returns the error of the operation in place of the function's result.
 fn confirmed<T>(result: Result<T>) -> Result<T> {
     interrupt::confirm()?;
     result

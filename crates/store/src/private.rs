@@ -35,7 +35,7 @@ pub(crate) fn is_open(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.mode() & OTHERS != 0)
 }
 
-/// Takes the rights of others from a folder and everything in it. Returns how many files and
+/// Removes the permissions of others from a folder and everything in it. Returns how many files and
 /// folders others could read, write or enter.
 ///
 /// # Errors

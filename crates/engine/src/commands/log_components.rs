@@ -103,7 +103,7 @@ pub(super) fn set_default(parameters: &Parameters, verbosity: i32) {
     apply(parameters, &mut levels);
 }
 
-/// Tells the writer of the log.
+/// Passes the levels to the writer of the log.
 fn apply(parameters: &Parameters, levels: &mut LogLevels) {
     levels.modules = COMPONENTS
         .iter()

@@ -14,7 +14,7 @@ use crate::txn::Transaction;
 use query::interrupt;
 use value::{RawDoc, Result};
 
-/// The most statements per commit: enough to share its cost, few enough to seldom conflict.
+/// The maximum of statements per commit: enough to share its cost, few enough to conflict rarely.
 const COMMIT_STATEMENTS: usize = 100;
 /// A commit with this many bytes takes no further statement.
 const COMMIT_BYTES: usize = 1 << 20;

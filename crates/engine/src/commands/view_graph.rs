@@ -55,8 +55,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Follows what a view reads. `trail` are the views on the way to it, from the one that is checked;
-/// `done` those from which the way back was looked for.
+/// Visits what a view reads. `trail` are the views on the way from the checked view to it, `done` the
+/// views that were visited.
 fn walk(
     catalog: &Catalog,
     db: &str,

@@ -38,7 +38,7 @@ impl Data {
         let mut count = self.fsync_lock.count.lock();
         if *count == 0 {
             self.fsync_lock.is_held.store(true, Ordering::Release);
-            // Whoever takes the commit lock after this looks at the flag.
+            // Every later holder of the commit lock checks the flag.
             drop(self.commit.lock());
             if let Err(error) = self.store.freeze() {
                 self.fsync_lock.is_held.store(false, Ordering::Release);
@@ -50,7 +50,7 @@ impl Data {
         Ok(*count)
     }
 
-    /// Gives the lock back once, and returns how often it is still taken.
+    /// Releases the lock once, and returns how often it is still taken.
     ///
     /// # Errors
     /// IllegalOperation when it is not taken.

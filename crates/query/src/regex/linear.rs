@@ -1,11 +1,11 @@
-//! Patterns in the syntax of the `regex` crate, which runs them in linear time.
+//! Patterns in the syntax of the crate `regex-automata`, which runs them in linear time.
 
 use super::set::Set;
 use super::syntax::{Assertion, Lines, Mode, Node, Tree};
 use super::width::may_be_empty;
 use std::fmt::Write as _;
 
-/// A pattern for the `regex` crate, and the texts for which it means something else.
+/// A pattern for the crate `regex-automata`, and the texts for which it means something else.
 pub(super) struct Linear {
     pub(super) source: String,
     /// Texts that end with a newline: it has a `$`, `\Z` or `^` that treat that newline specially.
@@ -17,7 +17,7 @@ pub(super) struct Linear {
     pub(super) not_for_groups: bool,
 }
 
-/// Writes a pattern for the `regex` crate. `None` if it has parts that need backtracking.
+/// Writes a pattern for the crate `regex-automata`. `None` if it has parts that need backtracking.
 pub(super) fn write(tree: &Tree) -> Option<Linear> {
     if tree.lines != Lines::Lf || tree.limit.is_some() {
         return None;

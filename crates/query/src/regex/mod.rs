@@ -2,9 +2,9 @@
 //! possible and with a step limit where it is not (look-around, back references, recursion).
 //!
 //! `parse` reads PCRE's syntax into the tree of `syntax`. `linear` writes that tree in the syntax of
-//! the `regex` crate, if it has nothing that needs backtracking. For all others `program` compiles
-//! it and `backtrack` runs it: an engine of our own, because PCRE or another crate would run
-//! patterns of clients that nobody can stop.
+//! the crate `regex-automata`, if it has nothing that needs backtracking. For all others `program` compiles
+//! it and `backtrack` runs it: an engine of our own, because a search of PCRE or of another crate
+//! cannot be interrupted when its operation ends.
 
 mod backtrack;
 mod cluster;
@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 use syntax::Tree;
 use value::{Code, Error, Result};
 
-/// Largest compiled program and automaton cache of the `regex` crate, in bytes.
+/// Largest compiled program and automaton cache of the crate `regex-automata`, in bytes.
 const PROGRAM_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The code of a search that takes too many steps.

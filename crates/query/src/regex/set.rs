@@ -184,7 +184,7 @@ pub(super) fn property(name: &str) -> Option<ClassUnicode> {
     }
 }
 
-/// The characters of a class in the syntax of the `regex` crate.
+/// The characters of a class in the syntax of the crate `regex-automata`.
 pub(super) fn table(source: &str) -> Option<ClassUnicode> {
     match regex_syntax::Parser::new().parse(source).ok()?.into_kind() {
         HirKind::Class(Class::Unicode(class)) => Some(class),

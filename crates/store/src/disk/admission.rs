@@ -19,8 +19,8 @@ use crate::{Batch, Result, StoreError};
 /// Commits that were not admitted, or come while flushing fails, are taken until memory has this
 /// multiple of its size.
 const UNADMITTED_MEMORY_MAX: u64 = 4;
-/// How often a waiting commit looks again.
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval at which a waiting commit checks again.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A place in memory for a commit, until it is dropped.
 #[derive(Default)]
@@ -123,7 +123,7 @@ impl Shared {
         let mut goes_on = true;
         while goes_on && !self.has_room_for_small() && !self.cannot_flush() {
             self.work.want_flush();
-            self.work.wait_for_progress(LOOK);
+            self.work.wait_for_progress(CHECK_INTERVAL);
             goes_on = is_wanted();
         }
         let waited = begun.elapsed().as_micros() as u64;
@@ -159,7 +159,7 @@ impl Shared {
                 break None;
             }
             self.work.want_flush();
-            self.work.wait_for_progress(LOOK);
+            self.work.wait_for_progress(CHECK_INTERVAL);
         };
         queue.leave(number);
         self.pressure.note_large_wait(begun);
@@ -181,7 +181,7 @@ impl Shared {
         self.counters.stalls.fetch_add(1, Ordering::Relaxed);
         while is_used_up() && !self.cannot_flush() {
             self.work.want_flush();
-            self.work.wait_for_progress(LOOK);
+            self.work.wait_for_progress(CHECK_INTERVAL);
             if !is_wanted() {
                 return Err(StoreError::Interrupted);
             }
@@ -205,7 +205,7 @@ mod tests {
         let queue = Queue::default();
         let [first, second, third] = [queue.join(), queue.join(), queue.join()];
         assert!(queue.is_first(first) && !queue.is_first(second) && !queue.is_empty());
-        // Who gives up does not hold back those behind it.
+        // A commit that gives up does not block those after it.
         queue.leave(second);
         queue.leave(first);
         assert!(queue.is_first(third));

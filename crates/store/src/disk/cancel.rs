@@ -1,5 +1,5 @@
-//! Merges that a caller asks for and may no longer want. They run in a thread of their own, while the
-//! caller's thread, whose operation may be stopped, asks whether they are wanted.
+//! Merges that can be cancelled. They run in a thread of their own, while the caller's thread, whose
+//! operation may be stopped, checks whether they are still wanted.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub(super) fn flag() -> Option<Arc<AtomicBool>> {
     CANCELLED.with_borrow(Clone::clone)
 }
 
-/// How often it is asked whether a merge is still wanted.
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval at which the caller's thread checks whether a merge is still wanted.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs `work`, which merges tables, in a thread of its own. When `is_wanted` returns false its merges
 /// stop, and the result is [`StoreError::Interrupted`] unless the work is done nevertheless.
@@ -47,7 +47,7 @@ pub(super) fn while_wanted<T: Send>(
             message,
         };
         let thread = thread.map_err(|error| failed(error.to_string()))?;
-        while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        while ended.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             if !is_wanted() {
                 cancelled.store(true, Ordering::Relaxed);
             }

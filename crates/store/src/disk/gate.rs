@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// How often somebody who waits and may give up looks whether to.
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval at which a waiting thread checks whether to give up.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A gate, open at first.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Gate {
     pub(super) fn pass_while(&self, is_wanted: &dyn Fn() -> bool) -> Option<Passed<'_>> {
         let mut state = self.state.lock();
         while state.closed {
-            self.changed.wait_for(&mut state, LOOK);
+            self.changed.wait_for(&mut state, CHECK_INTERVAL);
             if state.closed && !is_wanted() {
                 return None;
             }
@@ -47,7 +47,7 @@ impl Gate {
         Some(Passed(self))
     }
 
-    /// Closes the gate and waits until everybody inside is done.
+    /// Closes the gate and waits until all work inside is done.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;

@@ -44,7 +44,7 @@ const REPAY_MAX: Duration = Duration::from_secs(4);
 /// Shorter pauses are accumulated: sleeping is not more precise.
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 /// How often a pausing thread looks whether it shall end.
-const LOOK: Duration = Duration::from_millis(20);
+const PAUSE_STEP: Duration = Duration::from_millis(20);
 
 /// How far background work is behind.
 #[derive(Default)]
@@ -127,9 +127,9 @@ impl Pressure {
             if share == 0.0 || !goes_on {
                 break;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(PAUSE_STEP);
             let all = self.pausing.load(Ordering::Relaxed).max(1) as f64;
-            left -= rate(share) * LOOK.as_secs_f64() / all;
+            left -= rate(share) * PAUSE_STEP.as_secs_f64() / all;
         }
         self.pausing.fetch_sub(1, Ordering::Relaxed);
         self.note_large_wait(begun);
@@ -164,7 +164,7 @@ impl Pressure {
         while let Some(left) = pause.checked_sub(begun.elapsed())
             && is_wanted()
         {
-            std::thread::sleep(left.min(LOOK));
+            std::thread::sleep(left.min(PAUSE_STEP));
         }
         self.pausing.fetch_sub(1, Ordering::Relaxed);
         self.pauses.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
 //! A field that an exclusion removes and the next `$addFields` adds again is only set: it keeps its
-//! place in the document, as in MongoDB, and is not removed for nothing.
+//! position in the document, as in MongoDB.
 
 use crate::planner::logical::pipeline::Pipeline;
 use crate::planner::logical::stage::{Kind, Stage};
