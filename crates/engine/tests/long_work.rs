@@ -1,8 +1,8 @@
 //! Work on a hundred thousand documents ends in the middle, by `killOp` and by `maxTimeMS`, and
 //! leaves nothing half done: index builds, builds of patterns, upkeep, `$out` and `$merge`.
 //!
-//! A command is stopped at one of its looks whether to stop: the test lets it run up to there, and
-//! then kills it. How much it may do between looks is a matter of `looks.rs`.
+//! A command is stopped at one of its checks whether to stop: the test lets it run up to there, and
+//! then kills it. How much it may do between checks is a matter of `interrupt_checks.rs`.
 
 mod harness;
 
@@ -46,8 +46,8 @@ fn code(server: &Server, text: &str) -> i64 {
     server.code(text)
 }
 
-/// How often a command looks whether to stop.
-fn looks(server: &Server, text: &str) -> usize {
+/// How often a command checks whether to stop.
+fn checks(server: &Server, text: &str) -> usize {
     let count = Rc::new(Cell::new(0));
     let inner = count.clone();
     let observing = interrupt::observe(move || {
@@ -86,8 +86,8 @@ fn with(command: &str, fields: &str) -> String {
     format!("{}, {fields}}}", command.strip_suffix('}').expect("a document"))
 }
 
-/// Runs a command and kills it at one of its looks; its code. `None` if it has ended before.
-fn killed_at(server: &Server, command: &str, look: usize) -> Option<i64> {
+/// Runs a command and kills it at one of its checks; its code. `None` if it has ended before.
+fn killed_at(server: &Server, command: &str, number: usize) -> Option<i64> {
     let text = with(command, "comment: 'long work'");
     std::thread::scope(|threads| {
         let (reached, is_there) = mpsc::channel();
@@ -96,7 +96,7 @@ fn killed_at(server: &Server, command: &str, look: usize) -> Option<i64> {
             let mut seen = 0;
             let _observing = interrupt::observe(move || {
                 seen += 1;
-                if seen == look {
+                if seen == number {
                     reached.send(()).expect("the test waits");
                     may_go.recv().expect("the test goes on");
                 }
@@ -120,22 +120,22 @@ fn killed_at(server: &Server, command: &str, look: usize) -> Option<i64> {
 fn stop_everywhere(
     server: &Server,
     command: &str,
-    looks: usize,
+    checks: usize,
     undo: impl Fn(),
     check: impl Fn(&str),
 ) {
-    assert!(looks >= 20, "{looks} looks of {command}");
-    for mut look in [1, looks / 2, looks * 9 / 10] {
+    assert!(checks >= 20, "{checks} checks of {command}");
+    for mut number in [1, checks / 2, checks * 9 / 10] {
         let code = loop {
-            if let Some(code) = killed_at(server, command, look) {
+            if let Some(code) = killed_at(server, command, number) {
                 break code;
             }
-            assert!(look > 1, "{command} does not look");
-            look = look.div_ceil(2);
+            assert!(number > 1, "{command} does not check");
+            number = number.div_ceil(2);
             undo();
         };
-        assert_eq!(code, 11601, "{command} at {look} of {looks}");
-        check(&format!("killed at {look} of {looks}"));
+        assert_eq!(code, 11601, "{command} at {number} of {checks}");
+        check(&format!("killed at {number} of {checks}"));
     }
     assert_eq!(code(server, &with(command, "maxTimeMS: 20")), 50, "{command}");
     check("after 20 ms");
@@ -164,10 +164,10 @@ fn an_index_build_ends_and_leaves_no_index() {
         let build = format!(
             "{{createIndexes: 'orders', indexes: [{{key: {key}, name: '{name}'{options}}}]}}"
         );
-        let looks = looks(&server, &build);
+        let checks = checks(&server, &build);
         let undo = || drop(server.run(&format!("{{dropIndexes: 'orders', index: '{name}'}}")));
         undo();
-        stop_everywhere(&server, &build, looks, undo, |when| {
+        stop_everywhere(&server, &build, checks, undo, |when| {
             assert_eq!(names(&server, "{listIndexes: 'orders'}"), ["_id_"], "{when}");
             // Writers maintain no index that nobody sees.
             server.run("{update: 'orders', updates: [{q: {_id: 5}, u: {$inc: {v: 1}}}]}");
@@ -188,7 +188,7 @@ fn a_stage_that_writes_ends() {
     let collections = names(&server, "{listCollections: 1}");
     let stage = |stage: &str| format!("{{aggregate: 'orders', pipeline: [{stage}], cursor: {{}}}}");
     let out = stage("{$out: 'target'}");
-    let needed = looks(&server, &stage("{$out: 'other'}"));
+    let needed = checks(&server, &stage("{$out: 'other'}"));
     server.run("{drop: 'other'}");
     stop_everywhere(
         &server,
@@ -204,7 +204,7 @@ fn a_stage_that_writes_ends() {
     );
     // What was merged stays, and is whole.
     let merge = stage("{$merge: {into: 'target'}}");
-    let needed = looks(&server, &stage("{$merge: {into: 'other'}}"));
+    let needed = checks(&server, &stage("{$merge: {into: 'other'}}"));
     stop_everywhere(
         &server,
         &merge,
@@ -232,7 +232,7 @@ fn upkeep_of_many_documents_ends_and_values_stay_right() {
             "{{update: 'customers', updates: [{{q: {{_id: 0}}, u: {{$set: {{name: '{name}'}}}}}}]}}"
         )
     };
-    let needed = looks(&server, &rename("first"));
+    let needed = checks(&server, &rename("first"));
     assert_eq!(count(&server, "orders", "{'customer.name': 'first'}"), orders);
     stop_everywhere(
         &server,
@@ -247,7 +247,7 @@ fn upkeep_of_many_documents_ends_and_values_stay_right() {
     );
     server.verify("orders");
     let update = "{update: 'orders', updates: [{q: {}, u: {$inc: {v: 1}}, multi: true}]}";
-    let needed = looks(&server, update);
+    let needed = checks(&server, update);
     stop_everywhere(&server, update, needed, || {}, |_| {});
     server.verify("customers");
     server.verify("orders");
@@ -289,10 +289,10 @@ fn a_build_of_a_pattern_ends() {
     assert!(derived < i64::from(MANY), "the build went on to its end");
     server.run("{dropPatterns: 'orders', names: ['a']}");
     assert_eq!(count(&server, "orders", "{a: {$exists: true}}"), 0);
-    let mut look = 1;
+    let mut number = 1;
     while state("b").is_none() {
-        assert_eq!(killed_at(&server, &declare("b", ", wait: true"), look), Some(11601));
-        look += look.div_ceil(4);
+        assert_eq!(killed_at(&server, &declare("b", ", wait: true"), number), Some(11601));
+        number += number.div_ceil(4);
     }
     kill(&server, job("b").expect("it is listed"));
     while state("b").as_deref() == Some("building") {

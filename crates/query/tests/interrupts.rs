@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use value::{Code, DocBuf, RawDoc, Result, ejson};
 
-/// A kill that comes at the look after so many.
+/// A kill that comes at the check after this number of them.
 struct After(AtomicUsize);
 
 impl Killed for After {
@@ -22,8 +22,8 @@ impl Killed for After {
     }
 }
 
-fn killed_after(looks: usize) -> interrupt::Watching {
-    let killed = Arc::new(After(AtomicUsize::new(looks)));
+fn killed_after(checks: usize) -> interrupt::Watching {
+    let killed = Arc::new(After(AtomicUsize::new(checks)));
     interrupt::watch(Watch { killed, cursor_killed: None, deadline: None })
 }
 
@@ -172,8 +172,8 @@ fn every_operator_ends_on_large_operands() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// How often a computation looks whether to stop.
-fn looks(run: impl FnOnce()) -> usize {
+/// How often a computation checks whether to stop.
+fn checks(run: impl FnOnce()) -> usize {
     let killed = Arc::new(After(AtomicUsize::new(usize::MAX)));
     let watch = Watch { killed: killed.clone(), cursor_killed: None, deadline: None };
     let _watching = interrupt::watch(watch);
@@ -191,7 +191,7 @@ fn eval(expr: &Expr, doc: RawDoc<'_>) -> Result<()> {
     expr.eval(&Env::new(doc, &Bump::new())).map(|_| ())
 }
 
-/// What does more work than its operands are long looks more often than at its start.
+/// What does more work than its operands are long checks more often than at its start.
 #[test]
 fn loops_look_again_and_again() {
     let doc = large();
@@ -207,11 +207,11 @@ fn loops_look_again_and_again() {
         "{$regexFindAll: {input: '$text', regex: 'a'}}",
     ] {
         let expr = parse(text);
-        let count = looks(|| eval(&expr, doc.as_doc()).expect("works"));
-        assert!(count >= 7, "{text}: {count} looks");
+        let count = checks(|| eval(&expr, doc.as_doc()).expect("works"));
+        assert!(count >= 7, "{text}: {count} checks");
         for after in [0, 3, count / 2] {
             let _watching = killed_after(after);
-            assert!(is_interrupted(&eval(&expr, doc.as_doc())), "{text} after {after} looks");
+            assert!(is_interrupted(&eval(&expr, doc.as_doc())), "{text} after {after} checks");
         }
     }
 }

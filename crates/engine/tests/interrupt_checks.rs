@@ -1,8 +1,8 @@
-//! Every loop that may run for long looks whether to stop: no stage and no command works for long
-//! between two looks, whatever is large in its input (many documents, one long array, one group,
+//! Every loop that may run for long checks whether to stop: no stage and no command works for long
+//! between two checks, whatever is large in its input (many documents, one long array, one group,
 //! one partition, one text, one geometry).
 //!
-//! Work is measured as CPU time of the thread between looks, so that other processes do not count.
+//! Work is measured as CPU time of the thread between checks, so that other processes do not count.
 //! A case fails only if it exceeds the limit several times in a row. The limit is for builds without
 //! optimisation, which are some 20 times slower than a server: it stands for about 10 ms.
 
@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Most CPU time between two looks.
+/// Most CPU time between two checks.
 const LIMIT: Duration = Duration::from_millis(250);
 /// How often a case may exceed it before it fails.
 const TRIES: usize = 4;
@@ -34,9 +34,9 @@ fn cpu() -> Duration {
     Duration::from_nanos(first.expect("a number"))
 }
 
-/// How often a command looked, and the most work between two looks.
+/// How often a command checked, and the most work between two checks.
 #[derive(Clone, Copy, Default)]
-struct Looks {
+struct Checks {
     count: usize,
     longest: Duration,
     kill_at: usize,
@@ -64,30 +64,30 @@ fn run(server: &Server, command: RawDoc<'_>) -> Result<(), i32> {
     }
 }
 
-/// Runs a command and observes its looks; kills it at the one with the number `kill_at`.
-fn observed(server: &Server, command: RawDoc<'_>, kill_at: usize) -> (Looks, Result<(), i32>) {
-    let looks = Rc::new(RefCell::new(Looks { kill_at, ..Looks::default() }));
-    let inner = looks.clone();
+/// Runs a command and observes its checks; kills it at the one with the number `kill_at`.
+fn observed(server: &Server, command: RawDoc<'_>, kill_at: usize) -> (Checks, Result<(), i32>) {
+    let checks = Rc::new(RefCell::new(Checks { kill_at, ..Checks::default() }));
+    let inner = checks.clone();
     let mut last = cpu();
     let observing = interrupt::observe(move || {
-        let mut looks = inner.borrow_mut();
+        let mut checks = inner.borrow_mut();
         let now = cpu();
-        looks.longest = looks.longest.max(now.saturating_sub(last));
+        checks.longest = checks.longest.max(now.saturating_sub(last));
         last = now;
-        looks.count += 1;
-        looks.count >= looks.kill_at
+        checks.count += 1;
+        checks.count >= checks.kill_at
     });
     let before = cpu();
     let result = run(server, command);
     drop(observing);
-    let mut looks = looks.take();
-    if looks.count == 0 {
-        looks.longest = cpu().saturating_sub(before);
+    let mut checks = checks.take();
+    if checks.count == 0 {
+        checks.longest = cpu().saturating_sub(before);
     }
-    (looks, result)
+    (checks, result)
 }
 
-/// Runs a command with a time limit that has passed at the look with the number `at`, at the latest.
+/// Runs a command with a time limit that has passed at the check with the number `at`, at the latest.
 fn late(server: &Server, text: &str, at: usize) -> Result<(), i32> {
     const LIMIT: Duration = Duration::from_millis(2);
     let text = text.trim_end().strip_suffix('}').expect("a document");
@@ -112,7 +112,7 @@ fn failures(server: &Server, cases: &[Case]) -> Vec<String> {
     let mut failures = Vec::new();
     for (what, how, text) in cases {
         let command = ejson::parse_doc(text).unwrap_or_else(|e| panic!("{text:.200}: {e}"));
-        let mut looks = Looks::default();
+        let mut checks = Checks::default();
         for attempt in 0..TRIES {
             undo(server, what);
             let (found, result) = observed(server, command.as_doc(), usize::MAX);
@@ -120,27 +120,28 @@ fn failures(server: &Server, cases: &[Case]) -> Vec<String> {
                 failures.push(format!("{what}, {how}: fails with {code}"));
                 break;
             }
-            looks = found;
+            checks = found;
             if found.longest <= LIMIT {
                 break;
             }
             if attempt + 1 == TRIES {
-                let Looks { count, longest, .. } = found;
-                failures.push(format!("{what}, {how}: {longest:?} without a look, {count} looks"));
+                let Checks { count, longest, .. } = found;
+                failures
+                    .push(format!("{what}, {how}: {longest:?} without a check, {count} checks"));
             }
         }
-        // A kill at any look ends it: no error is lost on its way.
-        let at = looks.count.div_ceil(2);
+        // A kill at any check ends it: no error is lost on its way.
+        let at = checks.count.div_ceil(2);
         if at > 0 {
             undo(server, what);
             let (_, result) = observed(server, command.as_doc(), at);
             if result != Err(11601) {
-                failures.push(format!("{what}, {how}: {result:?} when killed at look {at}"));
+                failures.push(format!("{what}, {how}: {result:?} when killed at check {at}"));
             }
             undo(server, what);
             let result = late(server, text, at);
             if result != Err(50) {
-                failures.push(format!("{what}, {how}: {result:?} when late at look {at}"));
+                failures.push(format!("{what}, {how}: {result:?} when late at check {at}"));
             }
         }
     }
