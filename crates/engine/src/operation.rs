@@ -37,8 +37,10 @@ impl Drop for Helper {
 pub struct Examined {
     /// Index entries.
     pub keys: u64,
-    /// Documents.
+    /// Documents; stored records in a collection with layouts.
     pub documents: u64,
+    /// Bytes of stored records, in a collection with layouts.
+    pub bytes: u64,
 }
 
 /// The number of entries and documents that a command examined and returned.

@@ -13,6 +13,7 @@ use value::{Code, Error, Result};
 /// BadValue that names the patterns of a cycle, or the two that maintain one path.
 pub fn order(patterns: &[&Pattern]) -> Result<Vec<usize>> {
     check_owners(patterns)?;
+    check_layouts(patterns)?;
     check_resolved(patterns)?;
     let feeds = |from: &Pattern, to: &Pattern| {
         // A pattern that reads itself was refused, or orders its own fields.
@@ -64,6 +65,33 @@ fn check_owners(patterns: &[&Pattern]) -> Result<()> {
                     ),
                 ));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses two layouts of one collection that store the same field.
+fn check_layouts(patterns: &[&Pattern]) -> Result<()> {
+    for (at, one) in patterns.iter().enumerate() {
+        let Some(layout) = one.layout() else { continue };
+        for other in patterns.iter().skip(at + 1).filter(|other| other.target == one.target) {
+            let Some(theirs) = other.layout() else { continue };
+            let paths = theirs.paths();
+            let own = layout.paths();
+            let met = own.iter().find(|path| paths.iter().any(|their| meet(their, path)));
+            let why = match met {
+                Some(path) => {
+                    format!("would both decide how '{path}' of '{}' is stored", one.target)
+                }
+                None if layout.holds_many() && theirs.holds_many() => {
+                    format!("would both keep several documents of '{}' in a record", one.target)
+                }
+                None => continue,
+            };
+            return Err(Error::bad_value(format!(
+                "the patterns '{}' and '{}' {why}",
+                one.name, other.name
+            )));
         }
     }
     Ok(())

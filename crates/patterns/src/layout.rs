@@ -11,7 +11,7 @@
 //! the store.
 
 use std::sync::Arc;
-use value::{RawDoc, Result};
+use value::{Error, RawDoc, Result};
 
 /// The two key spaces that a layout stores records in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,12 +55,15 @@ impl Span {
     }
 }
 
-/// What a reader needs of documents. A layout may leave out only what is not needed.
+/// What a reader needs of documents. A layout may leave out what is not needed, or return it in any
+/// form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Demand {
-    /// The paths that are read; `None` for whole documents. A layout may leave out a field that it
+    /// The paths that are read; `None` for whole documents. A layout need not load a field that it
     /// stores separately and that overlaps none of them.
     pub paths: Option<Vec<String>>,
+    /// Paths of which nothing is read, if `paths` is `None`.
+    pub unread: Vec<String>,
     /// Whether documents must be in key order. Without it a layout returns them in the cheapest
     /// order; each still once.
     pub ordered: bool,
@@ -68,12 +71,21 @@ pub struct Demand {
 
 impl Demand {
     /// Whole documents, in the order of their keys.
-    pub const WHOLE: &Demand = &Demand { paths: None, ordered: true };
+    pub const WHOLE: &Demand = &Demand { paths: None, unread: Vec::new(), ordered: true };
+
+    /// The paths that are read, in any order of documents.
+    #[must_use]
+    pub fn of(paths: Vec<String>) -> Demand {
+        Demand { paths: Some(paths), unread: Vec::new(), ordered: false }
+    }
 
     /// Whether anything at a path is read.
     #[must_use]
     pub fn reads(&self, path: &str) -> bool {
-        self.paths.as_ref().is_none_or(|paths| paths.iter().any(|p| crate::paths::meet(p, path)))
+        match &self.paths {
+            Some(paths) => paths.iter().any(|read| crate::paths::meet(read, path)),
+            None => !self.unread.iter().any(|unread| crate::paths::is_within(path, unread)),
+        }
     }
 }
 
@@ -132,6 +144,9 @@ pub trait RecordsMut: Records {
 /// the lock; so they see the newest state. Conflicts between clients are detected by record keys
 /// before a layout is called.
 pub trait Layout: std::fmt::Debug + Send + Sync {
+    /// The paths that it stores in a form of its own. Two layouts of a collection must not overlap.
+    fn paths(&self) -> Vec<String>;
+
     /// Whether a record may hold several documents. Such a layout is the lowest of its collection,
     /// and there is at most one.
     fn holds_many(&self) -> bool {
@@ -168,6 +183,34 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
         old: Option<RawDoc<'_>>,
         new: RawDoc<'_>,
     ) -> Result<()>;
+
+    /// Whether a document that was read in part can be written in part, by `put_part`.
+    fn writes_parts(&self) -> bool {
+        false
+    }
+
+    /// Stores the change of a document that was read with a demand: fields that the demand does not
+    /// read stand in both images as they were read, and stay as they are stored. The other fields
+    /// keep their order. Called only if `writes_parts`, and never on top of another layout.
+    ///
+    /// # Errors
+    /// As `put`.
+    fn put_part(
+        &self,
+        _records: &mut dyn RecordsMut,
+        _key: &[u8],
+        _demand: &Demand,
+        _old: RawDoc<'_>,
+        _new: RawDoc<'_>,
+    ) -> Result<()> {
+        Err(Error::internal("the layout does not write parts"))
+    }
+
+    /// The size in bytes of the whole document of one that was read with a demand. Called only if
+    /// `writes_parts`.
+    fn whole_size(&self, part: RawDoc<'_>, _demand: &Demand) -> usize {
+        part.bytes().len()
+    }
 
     /// Removes a document and all records that belong to it alone.
     ///
@@ -308,11 +351,12 @@ mod tests {
 
     #[test]
     fn a_demand_reads_what_its_paths_meet() {
-        let demand = Demand { paths: Some(vec!["a.b".to_owned()]), ordered: true };
+        let demand = Demand::of(vec!["a.b".to_owned()]);
         assert!(demand.reads("a") && demand.reads("a.b.c") && !demand.reads("b"));
         assert!(Demand::WHOLE.reads("b"));
-        let nothing = Demand { paths: Some(Vec::new()), ordered: true };
-        assert!(!nothing.reads("a"));
+        assert!(!Demand::of(Vec::new()).reads("a"));
+        let without = Demand { unread: vec!["a.b".to_owned()], ..Demand::WHOLE.clone() };
+        assert!(without.reads("a") && !without.reads("a.b.c") && without.reads("b"));
     }
 
     #[test]

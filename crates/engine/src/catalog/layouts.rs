@@ -48,6 +48,15 @@ impl Layouts {
         Some((pattern, pattern.layout()?))
     }
 
+    /// Returns the layout that writes documents which were read in part, if the collection has no
+    /// other one and it is in use.
+    #[must_use]
+    pub fn part_writer(&self) -> Option<&dyn Layout> {
+        let [pattern] = self.layers.as_slice() else { return None };
+        let layout = pattern.layout().filter(|layout| layout.writes_parts());
+        layout.filter(|_| pattern.phase.is_maintained())
+    }
+
     /// Returns the level of the pattern with this number.
     #[must_use]
     pub fn level_of(&self, pattern: u32) -> Option<usize> {

@@ -16,4 +16,4 @@ pub(crate) mod record;
 
 pub(crate) use catalog::{Cause, note_catalog};
 pub(crate) use log::ChangeLog;
-pub(crate) use notes::{Notes, keeps_images};
+pub(crate) use notes::{Notes, keeps_images, logs_images};

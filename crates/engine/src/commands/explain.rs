@@ -6,6 +6,8 @@ use super::row::{NamedIn, ReadConcerns, Required, StableApi};
 use super::{Command, Context};
 use crate::access::Authorization;
 use crate::args::Args;
+use crate::catalog::Collection;
+use crate::exec::parts::{self, Reads};
 use crate::exec::scan::Scan;
 use crate::exec::{Examined, Stream};
 use crate::planner::explain::{Above, ExecutionStats, note_arrays, rejected, write_tree};
@@ -263,6 +265,8 @@ fn explain_query<'a>(
         skipped,
         returns,
         upserts,
+        has_layouts: collection.as_ref().is_some_and(|collection| collection.layouts.is_some()),
+        bytes_written: None,
     };
     out.doc("queryPlanner", |out| {
         write_planner(out, &namespace, collection.as_deref(), &filter, &explained);
@@ -276,7 +280,9 @@ fn explain_query<'a>(
         };
         let (mut others, mut failure) = (Vec::new(), None);
         if let Some((_, collection, snapshot)) = &opened {
-            let again = find.open(&constants, collection, snapshot, context.op)?;
+            let needed = written_parts(context, &constants, purpose, collection, &filter)?;
+            let read = Find { needed: needed.as_deref(), ..find };
+            let again = read.open(&constants, collection, snapshot, context.op)?;
             stats = if let Some(column) = column {
                 run_to_end(context, &mut *distinct_scan(plan, column, snapshot)?, &mut failure)?
             } else if let (Some((number, _)), Some(_)) = (counted, counted_by) {
@@ -312,7 +318,7 @@ fn explain_query<'a>(
             && failure.is_none()
         {
             let again = find.open(&constants, collection, snapshot, context.op)?;
-            super::explain_writes::explain(
+            let written = super::explain_writes::explain(
                 context,
                 &constants,
                 &filter,
@@ -320,6 +326,7 @@ fn explain_query<'a>(
                 again.stream,
                 out,
             )?;
+            explained.bytes_written = collection.layouts.is_some().then_some(written);
         }
         out.doc("executionStats", |out| {
             write_stats(out, &stats, failure.as_ref(), &explained);
@@ -343,6 +350,23 @@ fn explain_query<'a>(
     }
     write_server(context, out);
     Ok(())
+}
+
+/// The paths that an update reads of the documents, if it need not read all of them.
+fn written_parts(
+    context: &Context<'_>,
+    constants: &Constants,
+    purpose: Purpose,
+    collection: &Collection,
+    filter: &Filter,
+) -> Result<Option<Vec<String>>> {
+    if purpose != Purpose::Update || collection.layouts.is_none() || context.op.is_in_transaction()
+    {
+        return Ok(None);
+    }
+    let update = update_of(context, constants)?;
+    let reads = update.and_then(|update| Reads::of(&update, filter, None));
+    Ok(reads.and_then(|reads| parts::needed(collection, &reads)))
 }
 
 /// Runs a find to its end.

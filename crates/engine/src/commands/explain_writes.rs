@@ -19,7 +19,7 @@ use value::{Result, Val, Writer};
 /// The most documents that are tried: the effects are held in memory.
 const DOCUMENTS_MAX: u64 = 10_000;
 
-/// Writes `patterns`: the effects on each pattern.
+/// Writes `patterns`: the effects on each pattern. Returns how many bytes are written.
 pub(super) fn explain(
     context: &Context<'_>,
     constants: &Constants,
@@ -27,7 +27,7 @@ pub(super) fn explain(
     collection: &Arc<Collection>,
     mut matches: FindStream,
     out: &mut Writer<'_>,
-) -> Result<()> {
+) -> Result<u64> {
     let update = super::explain::update_of(context, constants)?;
     let mut txn = context.engine.data.private(context.engine.data.view(context.op));
     txn.work.begin_trace();
@@ -54,6 +54,7 @@ pub(super) fn explain(
         }
     }
     upkeep::settle(&mut txn)?;
+    let written = txn.snapshot.written_bytes();
     let trace = txn.work.take_trace();
     out.array("patterns", |list| {
         for done in &trace {
@@ -67,5 +68,5 @@ pub(super) fn explain(
     if partial {
         out.count("patternsTriedDocuments", tried);
     }
-    Ok(())
+    Ok(written as u64)
 }

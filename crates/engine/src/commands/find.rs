@@ -182,6 +182,7 @@ pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
             return_key: args.bool("returnKey")?,
             counts: false,
             values: None,
+            needed: None,
         },
         batch_size: args.optional_u64("batchSize")?,
         single_batch: args.bool("singleBatch")?,
@@ -259,7 +260,7 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     let found = u64::from(doc.is_some());
     let engine = context.engine;
     metrics::add(&engine.observed.metrics.documents_returned, found);
-    context.op.add_cost(Examined { keys: found, documents: found }, found);
+    context.op.add_cost(Examined { keys: found, documents: found, bytes: 0 }, found);
     context.op.note_id_read();
     out.doc("cursor", |out| {
         out.array("firstBatch", |batch| {

@@ -156,6 +156,7 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let newly = Examined {
         keys: examined.keys - before.0.keys,
         documents: examined.documents - before.0.documents,
+        bytes: examined.bytes - before.0.bytes,
     };
     context.op.add_cost(newly, cursor.returned - before.1);
     if engine.observed.query_stats.is_on() {

@@ -272,6 +272,9 @@ pub struct Find<'a> {
     pub counts: bool,
     /// The field of which only distinct values are needed.
     pub values: Option<&'a str>,
+    /// The paths that are read of the documents, besides those of the filter and the sort; `None` for
+    /// what the projection returns.
+    pub needed: Option<&'a [String]>,
 }
 
 /// A find with compiled parts and a chosen plan.
@@ -397,7 +400,11 @@ impl Find<'_> {
                 patterns: asks("patterns").then(|| Staleness::new(collection, snapshot)),
                 near: near.then(|| filter.clone()),
             },
-            needed: None,
+            needed: match self.values {
+                Some(path) => Some(vec![path.to_owned()]),
+                None if self.counts => Some(Vec::new()),
+                None => self.needed.map(<[String]>::to_vec),
+            },
             escape: None,
         };
         let fallback = planner::fallback(&question, &plan).filter(|_| self.bounds.is_empty());

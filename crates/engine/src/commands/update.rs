@@ -13,6 +13,7 @@ use crate::access::Authorization;
 use crate::args::Args;
 use crate::catalog::Collection;
 use crate::exec::modify::{self, Target};
+use crate::exec::parts::Reads;
 use crate::metrics;
 use crate::operation::Operation;
 use crate::records::create_collection::ensure_collection;
@@ -286,7 +287,8 @@ pub(super) fn prepare<'a>(
             "Cannot use retryable writes with multi=true",
         ));
     }
-    let target = modify::target(&constants.context(), args.doc("q")?, sort, args.hint()?)?;
+    let mut target = modify::target(&constants.context(), args.doc("q")?, sort, args.hint()?)?;
+    target.reads = Reads::of(&update, &target.filter, target.sort.as_ref());
     Ok(Prepared { update, target, multi, upsert })
 }
 

@@ -11,7 +11,7 @@ use crate::planner::{Access, Plan, cover};
 use bumpalo::Bump;
 use patterns::layout::Demand;
 use query::filter::{Filter, Matcher};
-use query::project::Projection;
+use query::project::{Projection, Reads};
 use query::sort::SortSpec;
 use std::sync::Arc;
 use value::{DocBuf, RawDoc, Result, Val};
@@ -54,15 +54,27 @@ impl FindOptions {
     /// Returns the parts of documents that a plan needs.
     fn demand(&self, plan: &Plan) -> Demand {
         let whole = self.return_key.is_some() || !self.metadata.is_empty();
-        let included = match &self.projection {
-            _ if whole => None,
-            Some(projection) if projection.needs_position() => None,
-            Some(projection) => projection.included_paths(),
-            None => self.needed.clone(),
-        };
         let (filter, sort) = (self.filter.as_deref(), self.sort.as_ref());
-        let paths = included.and_then(|included| cover::needed_paths(filter, sort, included));
-        Demand { paths, ordered: sort.is_some() && plan.sorted }
+        let ordered = sort.is_some() && plan.sorted;
+        let reads = match &self.projection {
+            _ if whole => None,
+            Some(projection) => projection.reads(),
+            None => self.needed.clone().map(|paths| Reads { paths, ..Reads::default() }),
+        };
+        let Some(Reads { paths, mut excluded, passes }) = reads else {
+            return Demand { ordered, ..Demand::WHOLE.clone() };
+        };
+        let read = cover::needed_paths(filter, sort, paths);
+        if !passes {
+            return Demand { paths: read, unread: Vec::new(), ordered };
+        }
+        match read {
+            Some(read) => {
+                excluded.retain(|path| !read.iter().any(|read| patterns::paths::meet(read, path)));
+            }
+            None => excluded.clear(),
+        }
+        Demand { paths: None, unread: excluded, ordered }
     }
 }
 
@@ -204,6 +216,7 @@ impl FindStream {
         let done = self.scan.examined();
         self.before.keys += done.keys;
         self.before.documents += done.documents;
+        self.before.bytes += done.bytes;
         self.scan = scan;
     }
 
@@ -263,6 +276,7 @@ impl FindStream {
         *self = (escape.begin)();
         self.before.keys += done.keys;
         self.before.documents += done.documents;
+        self.before.bytes += done.bytes;
     }
 
     /// Returns the score of a document for the `$text` of the filter, or its distance from the
@@ -490,6 +504,7 @@ impl Stream for FindStream {
         let own = self.scan.examined();
         total.keys += own.keys + self.before.keys;
         total.documents += own.documents + self.before.documents;
+        total.bytes += own.bytes + self.before.bytes;
     }
 }
 

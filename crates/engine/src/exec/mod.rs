@@ -16,6 +16,7 @@ pub mod merge;
 pub mod metadata;
 pub mod modify;
 mod near;
+pub mod parts;
 pub mod ready;
 pub mod return_key;
 mod row;

@@ -7,9 +7,11 @@
 //! For a reader with a form of its own (`Collection::form`) filters and updates work on documents in
 //! that form; what is written is the canonical document that the form accepts.
 
+use super::parts;
 use super::scan::{Row, Scan};
 use super::write;
 use crate::catalog::Collection;
+use crate::layout::{self, Reader};
 use crate::operation::Operation;
 use crate::planner::Question;
 use crate::planner::logical::{self, Needs};
@@ -17,8 +19,9 @@ use crate::planner::min_max::MinMax;
 use crate::planner::request::{parse_sort, refuse_index_with_natural};
 use crate::records::resolve::{self, Resolver};
 use crate::txn::Data;
-use crate::txn::{Transaction, write_conflict};
+use crate::txn::{PartWrite, Transaction, write_conflict};
 use bumpalo::Bump;
+use patterns::layout::Demand;
 use query::ParseContext;
 use query::filter::Filter;
 use query::sort::SortSpec;
@@ -39,6 +42,8 @@ pub struct Target<'a> {
     pub sort: Option<SortSpec>,
     /// The index to use.
     pub hint: Option<Val<'a>>,
+    /// What the statement itself reads of the documents; `None` for all of them.
+    pub reads: Option<parts::Reads>,
 }
 
 /// A document that a statement is about to change.
@@ -51,6 +56,8 @@ pub struct Chosen {
     pub position: Option<usize>,
     /// The canonical document, if the client sees it in another form.
     canonical: Option<store::Bytes>,
+    /// What was read of the document, if that is not all of it.
+    part: Option<Arc<Demand>>,
 }
 
 impl Chosen {
@@ -70,7 +77,7 @@ impl Chosen {
             let stored = txn.document(collection, &key)?.ok_or_else(write_conflict)?;
             canonical = Some(resolve::canonical_document(collection, &txn.snapshot, stored)?);
         }
-        Ok(Chosen { record, doc, position, canonical })
+        Ok(Chosen { record, doc, position, canonical, part: None })
     }
 
     /// The document in its canonical form, which is what writes take.
@@ -103,6 +110,14 @@ pub fn choose_one(
     let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
     plan.note_in(&question, "IXSCAN", op);
     let mut scan = Scan::new(txn.snapshot.clone(), collection.clone(), &plan.access);
+    let part = part_demand(txn, collection, target);
+    if let Some(part) = &part {
+        scan.set_demand(|| (**part).clone());
+    }
+    let chosen = |row: Row, position: Option<usize>| -> Result<Chosen> {
+        let chosen = Chosen::new(txn, collection, row, position)?;
+        Ok(Chosen { part: part.clone(), ..chosen })
+    };
     let mut best: Option<(Vec<u8>, Row, Option<usize>)> = None;
     while let Some(Row { record, doc }) = scan.next(op)? {
         let mut position = None;
@@ -111,7 +126,7 @@ pub fn choose_one(
         }
         let Some(sort) = target.sort.as_ref().filter(|_| !plan.sorted) else {
             op.add_cost(scan.examined(), 0);
-            return Chosen::new(txn, collection, Row { record, doc }, position).map(Some);
+            return chosen(Row { record, doc }, position).map(Some);
         };
         let mut key = Vec::new();
         sort.key(RawDoc::new(&doc), &mut key)?;
@@ -120,8 +135,18 @@ pub fn choose_one(
         }
     }
     op.add_cost(scan.examined(), 0);
-    let chosen = best.map(|(_, row, position)| Chosen::new(txn, collection, row, position));
-    chosen.transpose()
+    best.map(|(_, row, position)| chosen(row, position)).transpose()
+}
+
+/// What must be read of the documents that a statement changes, if that is not all. The statements of
+/// a session's transaction keep whole images, to repeat them at commit.
+fn part_demand(
+    txn: &Transaction,
+    collection: &Collection,
+    target: &Target<'_>,
+) -> Option<Arc<Demand>> {
+    let whole = txn.is_of_session() || txn.work.bypasses();
+    if whole { None } else { parts::demand(collection, target) }
 }
 
 /// Returns the records that match now, for statements that change many, and the commit at which
@@ -148,7 +173,12 @@ fn scan_many(
     let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
     plan.note_in(&question, "IXSCAN", op);
     let seqno = snapshot.seqno();
-    Ok((Scan::new(snapshot, collection.clone(), &plan.access), seqno))
+    let mut scan = Scan::new(snapshot, collection.clone(), &plan.access);
+    // The documents are read again before they are changed.
+    if let Some(part) = parts::demand(collection, target).filter(|_| !op.is_in_transaction()) {
+        scan.set_demand(|| (*part).clone());
+    }
+    Ok((scan, seqno))
 }
 
 /// Returns whether documents that were read at a commit can be changed without testing them again.
@@ -202,7 +232,8 @@ pub fn for_each_match(
             if target.filter.matches_at(RawDoc::new(&row.doc), &mut position)? {
                 bytes += row.doc.len();
                 // Documents of a reader with a form of its own are read again below.
-                rows.push(Chosen { record: row.record, doc: row.doc, position, canonical: None });
+                let (record, doc) = (row.record, row.doc);
+                rows.push(Chosen { record, doc, position, canonical: None, part: None });
             }
         }
         if rows.is_empty() {
@@ -229,14 +260,16 @@ pub fn for_each_match(
                 Some(seen) => Resolver::of(&current, seen)?.map(|resolver| (resolver, seen)),
                 None => None,
             };
+            let part_read = part_demand(txn, &current, target);
+            let part_read = part_read.map(|part| Arc::new(Reader::new((*part).clone())));
             for row in &rows {
                 let newer;
                 let row = if trusted {
                     row
                 } else {
-                    let Some(found) = read_again(txn, &current, row, target, &mut resolver)? else {
-                        continue;
-                    };
+                    let reader = part_read.as_ref();
+                    let found = read_again(txn, &current, row, target, (&mut resolver, reader))?;
+                    let Some(found) = found else { continue };
                     newer = found;
                     newer.as_ref().unwrap_or(row)
                 };
@@ -262,6 +295,9 @@ pub fn for_each_match(
     }
 }
 
+/// What resolves fields of documents, with the state that it reads, if that is needed.
+type OpenResolver<'s> = Option<(Box<Resolver>, &'s Snapshot)>;
+
 /// Returns a document as a transaction sees it: the newer image if it changed since it was read,
 /// `None` if it no longer matches.
 fn read_again(
@@ -269,11 +305,14 @@ fn read_again(
     collection: &Collection,
     row: &Chosen,
     target: &Target<'_>,
-    resolver: &mut Option<(Box<Resolver>, &Snapshot)>,
+    (resolver, reader): (&mut OpenResolver<'_>, Option<&Arc<Reader>>),
 ) -> Result<Option<Option<Chosen>>> {
     let key = write::document_key(collection, &row.record);
-    let Some(doc) = txn.document(collection, &key)? else { return Ok(None) };
-    let mut doc = doc;
+    let doc = match reader {
+        None => txn.document(collection, &key)?,
+        Some(reader) => layout::get_part(collection, &txn.snapshot, &key, Some(reader))?,
+    };
+    let Some(mut doc) = doc else { return Ok(None) };
     let mut canonical = None;
     if let Some((resolver, seen)) = resolver {
         if let Some(resolved) = resolver.resolve(seen, RawDoc::new(&doc))? {
@@ -285,14 +324,16 @@ fn read_again(
             doc = shown.map_or(doc, |shown| shown.into_bytes().into());
         }
     }
-    if doc == row.doc && canonical.is_none() {
+    // What was scanned may be whole, or another part.
+    if doc == row.doc && canonical.is_none() && collection.layouts.is_none() {
         return Ok(Some(None));
     }
     let mut position = None;
     if !target.filter.matches_at(RawDoc::new(&doc), &mut position)? {
         return Ok(None);
     }
-    Ok(Some(Some(Chosen { record: row.record.clone(), doc, position, canonical })))
+    let part = reader.map(|reader| Arc::new(reader.demand.clone()));
+    Ok(Some(Some(Chosen { record: row.record.clone(), doc, position, canonical, part })))
 }
 
 /// The result of a statement for many documents.
@@ -362,7 +403,14 @@ pub fn update_chosen(
     }
     let old = seen;
     collection.validate_update(old, new.as_doc(), bypass)?;
-    match write::replace(txn, collection, &chosen.record, old, &new, &logged)? {
+    txn.part = chosen.part.as_ref().map(|demand| PartWrite {
+        collection: collection.id,
+        record: chosen.record.clone(),
+        demand: demand.clone(),
+    });
+    let written = write::replace(txn, collection, &chosen.record, old, &new, &logged);
+    txn.part = None;
+    match written? {
         None => Ok(Some(Updated::Own(new))),
         // Patterns may revert every change of the update.
         Some(image) => Ok((image.bytes() != old.bytes()).then_some(Updated::Own(image))),
@@ -470,7 +518,7 @@ pub fn upsert(
 /// Never: the empty filter always compiles.
 pub fn everything() -> Result<Target<'static>> {
     let filter = Arc::new(Filter::parse(RawDoc::empty(), &ParseContext::new(0))?);
-    Ok(Target { query: RawDoc::empty(), filter, sort: None, hint: None })
+    Ok(Target { query: RawDoc::empty(), filter, sort: None, hint: None, reads: None })
 }
 
 /// Compiles the parts of a target.
@@ -486,5 +534,5 @@ pub fn target<'a>(
     let filter = Arc::new(Filter::parse(query, context)?);
     let (sort, natural) = parse_sort(sort, context.collation)?;
     refuse_index_with_natural(hint, natural)?;
-    Ok(Target { query, filter, sort, hint: hint.or(natural) })
+    Ok(Target { query, filter, sort, hint: hint.or(natural), reads: None })
 }

@@ -2,8 +2,7 @@
 
 use super::Doc;
 use crate::catalog::Collection;
-use crate::layout;
-use patterns::layout::Demand;
+use crate::layout::{self, Reader};
 use std::sync::Arc;
 use store::{Bytes, Snapshot};
 use value::{Error, Result};
@@ -29,12 +28,12 @@ pub(super) fn fetch_part(
     snapshot: &Snapshot,
     collection: &Collection,
     record: Bytes,
-    demand: Option<&Arc<Demand>>,
+    reader: Option<&Arc<Reader>>,
 ) -> Result<Option<Row>> {
     let mut key = smallvec::SmallVec::<[u8; 64]>::new();
     key.extend_from_slice(&collection.prefix());
     key.extend_from_slice(&record);
-    let doc = layout::get_part(collection, snapshot, &key, demand)?;
+    let doc = layout::get_part(collection, snapshot, &key, reader)?;
     Ok(doc.map(|doc| Row { record, doc }))
 }
 

@@ -11,7 +11,7 @@ use super::walk::WalkScan;
 use super::{Examined, FieldRead, Take};
 use crate::catalog::Collection;
 use crate::index::maintain::record_of;
-use crate::layout::MappedRange;
+use crate::layout::{MappedRange, Reader};
 use crate::operation::Operation;
 use crate::planner::cover::{self, Buffers, Made};
 use crate::planner::{Access, Candidate, KeyRange};
@@ -41,9 +41,8 @@ pub struct Scan {
     resolving: Resolving,
     /// Whether the last row was built from an index entry.
     covered: bool,
-    /// The parts of documents that are needed, for layouts that store parts separately; `None` for
-    /// all.
-    demand: Option<Arc<Demand>>,
+    /// The parts of documents that are needed, and what is read for them, if there are layouts.
+    reader: Option<Arc<Reader>>,
 }
 
 /// Whether clients see the documents of a scan otherwise than they are stored.
@@ -89,8 +88,10 @@ impl Scan {
     /// Creates a scan, which starts with the first call of `next`.
     #[must_use]
     pub fn new(snapshot: Snapshot, collection: Arc<Collection>, access: &Access) -> Scan {
+        let whole = || Arc::new(Reader::new(Demand::WHOLE.clone()));
         let mut scan = Scan {
             snapshot,
+            reader: collection.layouts.is_some().then(whole),
             resolving: Resolving::of(&collection),
             collection,
             parts: VecDeque::new(),
@@ -99,7 +100,6 @@ impl Scan {
             skip: 0,
             examined: Examined::default(),
             covered: false,
-            demand: None,
         };
         scan.add(access);
         scan
@@ -118,7 +118,12 @@ impl Scan {
     /// Returns the numbers of entries and documents examined so far.
     #[must_use]
     pub fn examined(&self) -> Examined {
-        self.examined
+        match &self.reader {
+            None => self.examined,
+            Some(reader) => {
+                Examined { documents: reader.records(), bytes: reader.bytes(), ..self.examined }
+            }
+        }
     }
 
     /// Returns whether nothing remains to be read.
@@ -175,7 +180,7 @@ impl Scan {
     /// only if there are any. A reader's form needs whole documents.
     pub fn set_demand(&mut self, demand: impl FnOnce() -> Demand) {
         if self.collection.layouts.is_some() && self.collection.form.is_none() {
-            self.demand = Some(Arc::new(demand()));
+            self.reader = Some(Arc::new(Reader::new(demand())));
         }
     }
 
@@ -318,8 +323,8 @@ impl Scan {
                             Made::Damaged => return Err(damaged(&entries.reading.index)),
                         }
                     }
-                    let demand = self.demand.as_ref();
-                    let row = fetch_part(&self.snapshot, &self.collection, record, demand)?;
+                    let reader = self.reader.as_ref();
+                    let row = fetch_part(&self.snapshot, &self.collection, record, reader)?;
                     self.examined.documents += 1;
                     let row = row.ok_or_else(|| dangling(&self.collection))?;
                     if found.unsure && !entries.passes(&row.doc)? {
@@ -441,7 +446,7 @@ impl Scan {
             examined: Examined::default(),
             resolving: Resolving::of(&self.collection),
             covered: false,
-            demand: None,
+            reader: None,
         };
         ranges.into_iter().map(part).collect()
     }
@@ -498,6 +503,7 @@ impl Scan {
                         snapshot: &self.snapshot,
                         collection: &self.collection,
                         examined: &mut self.examined,
+                        reader: self.reader.as_ref(),
                         seen,
                     };
                     if lender.entries(entries, wanted, take, op)? {
@@ -518,7 +524,7 @@ impl Scan {
 
     fn point(&mut self, record: &[u8]) -> Result<Option<Row>> {
         let record = Bytes::copy_from(record);
-        let row = fetch_part(&self.snapshot, &self.collection, record, self.demand.as_ref())?;
+        let row = fetch_part(&self.snapshot, &self.collection, record, self.reader.as_ref())?;
         // An `_id` that is not there has no entry.
         self.examined.keys += u64::from(row.is_some());
         self.examined.documents += u64::from(row.is_some());
@@ -540,8 +546,8 @@ impl Scan {
             }
             Part::Documents(range, direction) if let Some(layouts) = &self.collection.layouts => {
                 let between = (range.from.as_slice(), range.to.as_slice());
-                let demand = self.demand.as_ref();
-                let range = MappedRange::open(layouts, &self.snapshot, between, direction, demand)?;
+                let reader = self.reader.as_ref();
+                let range = MappedRange::open(layouts, &self.snapshot, between, direction, reader)?;
                 Current::Mapped(Box::new(range))
             }
             Part::Documents(range, direction) => {
@@ -597,7 +603,8 @@ impl Scan {
                 }
             }
         }
-        Ok((count, self.examined))
+        let examined = self.examined();
+        Ok((count, examined))
     }
 }
 
@@ -620,6 +627,7 @@ struct Lender<'s> {
     snapshot: &'s Snapshot,
     collection: &'s Collection,
     examined: &'s mut Examined,
+    reader: Option<&'s Arc<Reader>>,
     seen: &'s mut Option<HashSet<Bytes>>,
 }
 
@@ -660,7 +668,7 @@ impl Lender<'_> {
                     cover::Lent::Unknown => {
                         let record = record_of(index, entry).ok_or_else(|| damaged(index))?;
                         let record = Bytes::copy_from(record);
-                        let row = fetch(self.snapshot, self.collection, record)?;
+                        let row = fetch_part(self.snapshot, self.collection, record, self.reader)?;
                         self.examined.documents += 1;
                         let row = row.ok_or_else(|| dangling(self.collection))?;
                         take.document(RawDoc::new(&row.doc))?;

@@ -77,6 +77,7 @@ impl UnionScan {
         let now = scan.examined();
         examined.keys += now.keys - before.keys;
         examined.documents += now.documents - before.documents;
+        examined.bytes += now.bytes - before.bytes;
         if let Some(row) = row {
             let mut key = Vec::new();
             self.sort.key(RawDoc::new(&row.doc), &mut key)?;

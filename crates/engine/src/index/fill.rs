@@ -13,6 +13,7 @@ use crate::store_failed;
 use crate::trash::range_of;
 use crate::txn::Data;
 use parking_lot::Mutex;
+use patterns::layout::Demand;
 use query::interrupt;
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
@@ -221,8 +222,9 @@ impl Fill<'_> {
         check: Check<'_>,
     ) -> Result<()> {
         let direction = Direction::Forward;
-        let mut range =
-            layout::range(self.built, self.snapshot, &part.start, &part.end, direction)?;
+        let between = (&*part.start, &*part.end);
+        let demand = || demand_of(&self.indexes);
+        let mut range = layout::range_part(self.built, self.snapshot, between, direction, demand)?;
         let ids: Vec<u32> = self.indexes.iter().map(|index| index.id).collect();
         for number in 0_usize.. {
             if self.failed.load(Ordering::Relaxed) {
@@ -252,6 +254,17 @@ impl Fill<'_> {
         }
         Ok(())
     }
+}
+
+/// What indexes read of documents.
+fn demand_of(indexes: &[Arc<Index>]) -> Demand {
+    let mut paths = Vec::new();
+    for index in indexes {
+        let read = index.read_fields().filter(|_| index.partial.is_none());
+        let Some(read) = read else { return Demand::WHOLE.clone() };
+        paths.extend(read);
+    }
+    Demand { ordered: true, ..Demand::of(paths) }
 }
 
 /// Refuses equal values in unique indexes whose entries are complete.

@@ -110,6 +110,15 @@ impl Index {
         self.is_clustered() || &*self.name == "_id_"
     }
 
+    /// Returns the paths that make its entries; `None` if they depend on whole documents. A partial
+    /// filter reads more.
+    #[must_use]
+    pub fn read_fields(&self) -> Option<Vec<String>> {
+        let by_fields = matches!(self.kind, IndexKind::Ordered | IndexKind::Hashed(_));
+        let paths = || self.fields.iter().map(|field| field.path.text().to_owned()).collect();
+        by_fields.then(paths)
+    }
+
     /// Returns whether this is the clustered `_id` index, whose entries are the documents
     /// themselves.
     #[must_use]

@@ -12,9 +12,11 @@
 //! Layer: catalog.
 
 mod range;
+mod reader;
 mod stack;
 
 pub use range::{DocumentRange, MappedRange};
+pub use reader::Reader;
 pub use stack::{check, convert};
 
 use crate::catalog::{Collection, Layouts};
@@ -42,11 +44,11 @@ pub fn get_part(
     collection: &Collection,
     snapshot: &Snapshot,
     key: &[u8],
-    demand: Option<&Arc<Demand>>,
+    reader: Option<&Arc<Reader>>,
 ) -> Result<Option<Bytes>> {
     match &collection.layouts {
         None => snapshot.get(Space::Documents, key).map_err(store_failed),
-        Some(layouts) => stack::get(layouts, snapshot, key, demand),
+        Some(layouts) => stack::get(layouts, snapshot, key, reader),
     }
 }
 
@@ -91,7 +93,23 @@ pub fn range(
     to: &[u8],
     direction: Direction,
 ) -> Result<DocumentRange> {
-    range::open(collection.layouts.as_ref(), snapshot, (from, to), direction)
+    range::open(collection.layouts.as_ref(), snapshot, (from, to), direction, None)
+}
+
+/// Opens a range of documents of which only some paths are read.
+///
+/// # Errors
+/// When the store fails.
+pub fn range_part(
+    collection: &Collection,
+    snapshot: &Snapshot,
+    (from, to): (&[u8], &[u8]),
+    direction: Direction,
+    demand: impl FnOnce() -> Demand,
+) -> Result<DocumentRange> {
+    let layouts = collection.layouts.as_ref();
+    let reader = layouts.map(|_| Arc::new(Reader::new(demand())));
+    range::open(layouts, snapshot, (from, to), direction, reader.as_ref())
 }
 
 /// Opens an ascending range of documents, given only the layouts.
@@ -104,7 +122,7 @@ pub fn range_in(
     from: &[u8],
     to: &[u8],
 ) -> Result<DocumentRange> {
-    range::open(layouts, snapshot, (from, to), Direction::Forward)
+    range::open(layouts, snapshot, (from, to), Direction::Forward, None)
 }
 
 /// Opens the range of all documents of a collection, in key order.
@@ -135,6 +153,31 @@ pub fn put(
         }
         Some(layouts) => stack::put(layouts, snapshot, &key, old, new),
     }
+}
+
+/// Stores the change of a document that was read in part, with this demand. The layout writes parts
+/// (`Layouts::writes_parts`).
+///
+/// # Errors
+/// As `put`.
+pub fn put_part(
+    collection: &Collection,
+    snapshot: &mut Snapshot,
+    key: &[u8],
+    demand: &Demand,
+    (old, new): (RawDoc<'_>, RawDoc<'_>),
+) -> Result<()> {
+    match &collection.layouts {
+        None => Err(value::Error::internal("a document without layouts is never a part")),
+        Some(layouts) => stack::put_part(layouts, snapshot, key, demand, (old, new)),
+    }
+}
+
+/// Returns the size of the whole document of one that was read in part, with this demand.
+#[must_use]
+pub fn whole_size(collection: &Collection, part: RawDoc<'_>, demand: &Demand) -> usize {
+    let layout = collection.layouts.as_ref().and_then(|layouts| layouts.part_writer());
+    layout.map_or(part.bytes().len(), |layout| layout.whole_size(part, demand))
 }
 
 /// Removes a document.

@@ -1,9 +1,9 @@
 //! Ranges of documents in key order, with or without layouts.
 
-use super::stack;
+use super::{Reader, stack};
 use crate::catalog::Layouts;
 use crate::store_failed;
-use patterns::layout::{Demand, RecordCursor};
+use patterns::layout::RecordCursor;
 use std::ops::Bound;
 use std::sync::Arc;
 use store::{Bytes, Direction, Range, Snapshot, Space};
@@ -34,9 +34,9 @@ impl MappedRange {
         snapshot: &Snapshot,
         between: (&[u8], &[u8]),
         direction: Direction,
-        demand: Option<&Arc<Demand>>,
+        reader: Option<&Arc<Reader>>,
     ) -> Result<MappedRange> {
-        let cursor = stack::scan(layouts, snapshot, between, direction, demand)?;
+        let cursor = stack::scan(layouts, snapshot, between, direction, reader)?;
         Ok(MappedRange { cursor, key: layouts.id.to_be_bytes().to_vec() })
     }
 
@@ -58,9 +58,10 @@ pub(super) fn open(
     snapshot: &Snapshot,
     (from, to): (&[u8], &[u8]),
     direction: Direction,
+    reader: Option<&Arc<Reader>>,
 ) -> Result<DocumentRange> {
     if let Some(layouts) = layouts {
-        let mapped = MappedRange::open(layouts, snapshot, (from, to), direction, None)?;
+        let mapped = MappedRange::open(layouts, snapshot, (from, to), direction, reader)?;
         return Ok(DocumentRange::Mapped(mapped));
     }
     let (from, to) = (Bound::Included(from), Bound::Excluded(to));

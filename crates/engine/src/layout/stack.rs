@@ -3,6 +3,7 @@
 //! The layout at level 0 reads stored records; the layout at level n reads the documents of level n
 //! - 1. Record keys are the same at every level.
 
+use super::Reader;
 use crate::catalog::{Collection, Layouts};
 use crate::store_failed;
 use patterns::Phase;
@@ -37,13 +38,26 @@ fn own_key(layouts: &Layouts, level: usize, key: &[u8]) -> Result<Vec<u8>> {
     Ok([pattern.id.to_be_bytes().as_slice(), &[OWN], key].concat())
 }
 
+/// What a reader needs.
+fn demanded(reader: Option<&Arc<Reader>>) -> &Demand {
+    reader.map_or(Demand::WHOLE, |reader| &reader.demand)
+}
+
+/// A value that was read for a reader.
+fn noted(value: Bytes, reader: Option<&Arc<Reader>>) -> Vec<u8> {
+    if let Some(reader) = reader {
+        reader.note(&value);
+    }
+    value.to_vec()
+}
+
 pub(super) fn get(
     layouts: &Arc<Layouts>,
     snapshot: &Snapshot,
     key: &[u8],
-    demand: Option<&Arc<Demand>>,
+    reader: Option<&Arc<Reader>>,
 ) -> Result<Option<Bytes>> {
-    let found = document(layouts, layouts.count(), snapshot, record(key), demand)?;
+    let found = document(layouts, layouts.count(), snapshot, record(key), reader)?;
     Ok(found.map(Bytes::from))
 }
 
@@ -53,16 +67,16 @@ fn document(
     level: usize,
     snapshot: &Snapshot,
     record: &[u8],
-    demand: Option<&Arc<Demand>>,
+    reader: Option<&Arc<Reader>>,
 ) -> Result<Option<Vec<u8>>> {
     let Some(below) = level.checked_sub(1) else {
         let key = documents_key(layouts, record);
         let found = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
-        return Ok(found.map(|bytes| bytes.to_vec()));
+        return Ok(found.map(|bytes| noted(bytes, reader)));
     };
     let (_, layout) = layouts.at(below).ok_or_else(no_layout)?;
-    let records = Level { layouts, level: below, snapshot, demand: demand.cloned() };
-    layout.get(&records, record, demand.map_or(Demand::WHOLE, |demand| demand))
+    let records = Level { layouts, level: below, snapshot, reader: reader.cloned() };
+    layout.get(&records, record, demanded(reader))
 }
 
 pub(super) fn scan(
@@ -70,7 +84,7 @@ pub(super) fn scan(
     snapshot: &Snapshot,
     (from, to): (&[u8], &[u8]),
     direction: Direction,
-    demand: Option<&Arc<Demand>>,
+    reader: Option<&Arc<Reader>>,
 ) -> Result<Box<dyn RecordCursor>> {
     // A bound before or after the collection's prefix means its first or last document.
     let prefix = layouts.id.to_be_bytes();
@@ -80,7 +94,7 @@ pub(super) fn scan(
         to: end,
         backward: direction == Direction::Reverse,
     };
-    documents(layouts, layouts.count(), snapshot, &span, demand)
+    documents(layouts, layouts.count(), snapshot, &span, reader)
 }
 
 /// Opens a range of documents as built by the layouts below a level.
@@ -89,14 +103,14 @@ fn documents(
     level: usize,
     snapshot: &Snapshot,
     span: &Span,
-    demand: Option<&Arc<Demand>>,
+    reader: Option<&Arc<Reader>>,
 ) -> Result<Box<dyn RecordCursor>> {
     let Some(below) = level.checked_sub(1) else {
-        return StoredRecords::open(snapshot, &layouts.id.to_be_bytes(), span);
+        return StoredRecords::open(snapshot, &layouts.id.to_be_bytes(), span, reader);
     };
     let (_, layout) = layouts.at(below).ok_or_else(no_layout)?;
-    let records = Level { layouts, level: below, snapshot, demand: demand.cloned() };
-    layout.scan(&records, span, demand.map_or(Demand::WHOLE, |demand| demand))
+    let records = Level { layouts, level: below, snapshot, reader: reader.cloned() };
+    layout.scan(&records, span, demanded(reader))
 }
 
 pub(super) fn put(
@@ -128,6 +142,18 @@ fn put_at(
         true => layout.put(&mut records, record, old, new),
         false => layout.put_plain(&mut records, record, new),
     }
+}
+
+pub(super) fn put_part(
+    layouts: &Arc<Layouts>,
+    snapshot: &mut Snapshot,
+    key: &[u8],
+    demand: &Demand,
+    (old, new): (RawDoc<'_>, RawDoc<'_>),
+) -> Result<()> {
+    let layout = layouts.part_writer().ok_or_else(no_layout)?;
+    let mut records = LevelMut { layouts, level: 0, snapshot };
+    layout.put_part(&mut records, record(key), demand, old, new)
 }
 
 pub(super) fn delete(layouts: &Arc<Layouts>, snapshot: &mut Snapshot, key: &[u8]) -> Result<()> {
@@ -187,7 +213,7 @@ pub fn check(
     let Some(layouts) = &collection.layouts else { return Ok(()) };
     for level in 0..layouts.count() {
         let (pattern, layout) = layouts.at(level).ok_or_else(no_layout)?;
-        let records = Level { layouts, level, snapshot, demand: None };
+        let records = Level { layouts, level, snapshot, reader: None };
         let mut named = |text: String| find(format!("pattern '{}': {text}", pattern.name));
         layout.check(&records, &mut named)?;
     }
@@ -199,8 +225,8 @@ struct Level<L, S> {
     layouts: L,
     level: usize,
     snapshot: S,
-    /// The parts of documents that the reader needs. Layouts below may omit the others.
-    demand: Option<Arc<Demand>>,
+    /// Whom the documents are read for. Layouts below need not load parts that it does not need.
+    reader: Option<Arc<Reader>>,
 }
 
 impl<L, S> Records for Level<L, S>
@@ -211,18 +237,21 @@ where
     fn get(&self, area: Area, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (layouts, snapshot) = (self.layouts.borrow(), self.snapshot.borrow());
         if area == Area::Documents {
-            return document(layouts, self.level, snapshot, key, self.demand.as_ref());
+            return document(layouts, self.level, snapshot, key, self.reader.as_ref());
         }
         let key = own_key(layouts, self.level, key)?;
         let found = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
-        Ok(found.map(|bytes| bytes.to_vec()))
+        Ok(found.map(|bytes| noted(bytes, self.reader.as_ref())))
     }
 
     fn scan(&self, area: Area, span: &Span) -> Result<Box<dyn RecordCursor>> {
         let (layouts, snapshot) = (self.layouts.borrow(), self.snapshot.borrow());
         match area {
-            Area::Documents => documents(layouts, self.level, snapshot, span, self.demand.as_ref()),
-            Area::Own => StoredRecords::open(snapshot, &own_key(layouts, self.level, &[])?, span),
+            Area::Documents => documents(layouts, self.level, snapshot, span, self.reader.as_ref()),
+            Area::Own => {
+                let prefix = own_key(layouts, self.level, &[])?;
+                StoredRecords::open(snapshot, &prefix, span, self.reader.as_ref())
+            }
         }
     }
 
@@ -231,7 +260,7 @@ where
             layouts: self.layouts.borrow().clone(),
             level: self.level,
             snapshot: self.snapshot.borrow().clone(),
-            demand: self.demand.clone(),
+            reader: self.reader.clone(),
         })
     }
 }
@@ -245,7 +274,7 @@ struct LevelMut<'t> {
 
 impl LevelMut<'_> {
     fn read(&self) -> Level<&Arc<Layouts>, &Snapshot> {
-        Level { layouts: self.layouts, level: self.level, snapshot: self.snapshot, demand: None }
+        Level { layouts: self.layouts, level: self.level, snapshot: self.snapshot, reader: None }
     }
 }
 
@@ -307,10 +336,16 @@ fn prefix_end(prefix: &[u8]) -> Vec<u8> {
 struct StoredRecords {
     range: Range,
     prefix: usize,
+    reader: Option<Arc<Reader>>,
 }
 
 impl StoredRecords {
-    fn open(snapshot: &Snapshot, prefix: &[u8], span: &Span) -> Result<Box<dyn RecordCursor>> {
+    fn open(
+        snapshot: &Snapshot,
+        prefix: &[u8],
+        span: &Span,
+        reader: Option<&Arc<Reader>>,
+    ) -> Result<Box<dyn RecordCursor>> {
         let from = [prefix, &span.from].concat();
         let to = match &span.to {
             Some(to) => [prefix, to].concat(),
@@ -319,13 +354,16 @@ impl StoredRecords {
         let (from, to) = (Bound::Included(&*from), Bound::Excluded(&*to));
         let direction = if span.backward { Direction::Reverse } else { Direction::Forward };
         let range = snapshot.range(Space::Documents, from, to, direction).map_err(store_failed)?;
-        Ok(Box::new(StoredRecords { range, prefix: prefix.len() }))
+        Ok(Box::new(StoredRecords { range, prefix: prefix.len(), reader: reader.cloned() }))
     }
 }
 
 impl RecordCursor for StoredRecords {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         let found = self.range.next().map_err(store_failed)?;
+        if let (Some((_, value)), Some(reader)) = (&found, &self.reader) {
+            reader.note(value);
+        }
         Ok(found.map(|(key, value)| (key.get(self.prefix..).unwrap_or(&[]), value)))
     }
 }

@@ -5,6 +5,7 @@ use super::{Access, Candidate, Either, Question, bounds, cache_key, candidates, 
 use crate::catalog::{Collection, Index, IndexKind};
 use crate::layout;
 use crate::plan_cache::PlanCache;
+use patterns::layout::Demand;
 use query::filter::Node;
 use std::ops::Bound;
 use store::{Direction, Snapshot, Space};
@@ -211,8 +212,9 @@ fn estimate_documents(snapshot: &Snapshot, collection: &Collection, candidate: &
     let most = if documents < SMALL { SMALL } else { COUNTED };
     let mut count = 0;
     for range in &candidate.ranges {
-        let (from, to) = (&range.from, &range.to);
-        let range = layout::range(collection, snapshot, from, to, Direction::Forward);
+        let between = (&*range.from, &*range.to);
+        let counted = || Demand::of(Vec::new());
+        let range = layout::range_part(collection, snapshot, between, Direction::Forward, counted);
         let Ok(mut range) = range else { break };
         while let Ok(Some(_)) = range.next() {
             count += 1;

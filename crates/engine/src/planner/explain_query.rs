@@ -41,6 +41,10 @@ pub struct ExplainedPlan<'a> {
     pub returns: bool,
     /// Whether a write inserts a document if it finds none.
     pub upserts: bool,
+    /// Whether documents are not stored as clients see them.
+    pub has_layouts: bool,
+    /// How many bytes a write stores, in a collection with layouts.
+    pub bytes_written: Option<u64>,
 }
 
 impl ExplainedPlan<'_> {
@@ -258,6 +262,12 @@ pub fn write_stats(
     out.count("executionTimeMillis", stats.millis);
     out.count("totalKeysExamined", stats.examined.keys);
     out.count("totalDocsExamined", stats.examined.documents);
+    if explained.has_layouts {
+        out.count("bytesRead", stats.examined.bytes);
+    }
+    if let Some(bytes) = explained.bytes_written {
+        out.count("bytesWritten", bytes);
+    }
     if failure.is_some() {
         out.bool("failed", true);
     }

@@ -9,6 +9,7 @@ use crate::catalog::Collection;
 use crate::index_keys::keys;
 use crate::layout;
 pub use crate::plan_cache::Sample;
+use patterns::layout::Demand;
 use std::sync::Arc;
 use store::{Direction, Snapshot, Space};
 use value::keys::{self as keys_of_values, Number};
@@ -66,7 +67,9 @@ fn sample_keys(
     to: &[u8],
 ) -> Vec<Vec<u8>> {
     let end = |direction| {
-        let mut range = layout::range(collection, snapshot, from, to, direction).ok()?;
+        let keys = || Demand { ordered: true, ..Demand::of(Vec::new()) };
+        let range = layout::range_part(collection, snapshot, (from, to), direction, keys);
+        let mut range = range.ok()?;
         let (key, _) = range.next().ok()??;
         match keys_of_values::number(key.get(4..)?, false)? {
             Number::Whole(n) => Some(n as f64),

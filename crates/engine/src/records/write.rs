@@ -292,6 +292,10 @@ fn store_image(
     logged: &LoggedUpdate,
 ) -> Result<()> {
     prepare_image(txn, collection, &key, record, old, new.as_doc(), logged)?;
+    if let Some(demand) = txn.part_of(collection, record) {
+        let images = (old, new.as_doc());
+        return layout::put_part(collection, &mut txn.snapshot, &key, &demand, images);
+    }
     layout::put(collection, &mut txn.snapshot, key, Some(old), new.as_doc())
 }
 
@@ -307,13 +311,16 @@ fn prepare_image(
     logged: &LoggedUpdate,
 ) -> Result<()> {
     refuse_capped_in_transaction(txn, collection)?;
-    if new.bytes().len() > limits::DOCUMENT_BYTES_MAX {
+    let size = match txn.part_of(collection, record) {
+        None => new.bytes().len(),
+        Some(demand) => layout::whole_size(collection, new, &demand),
+    };
+    if size > limits::DOCUMENT_BYTES_MAX {
         return Err(Error::new(
             Code::BSON_OBJECT_TOO_LARGE,
             format!(
-                "Resulting document after update is larger than {} bytes: {}",
-                limits::DOCUMENT_BYTES_MAX,
-                new.bytes().len()
+                "Resulting document after update is larger than {} bytes: {size}",
+                limits::DOCUMENT_BYTES_MAX
             ),
         ));
     }

@@ -105,6 +105,8 @@ impl ExplainedFind {
             skipped: 0,
             returns: false,
             upserts: false,
+            has_layouts: self.collection.as_ref().is_some_and(|c| c.layouts.is_some()),
+            bytes_written: None,
         };
         out.doc("queryPlanner", |out| {
             write_planner(out, namespace, self.collection.as_deref(), &front.filter, &plan);

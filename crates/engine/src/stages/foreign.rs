@@ -306,6 +306,7 @@ impl Foreign {
                         let examined = scan.examined();
                         self.examined.keys += examined.keys;
                         self.examined.documents += examined.documents;
+                        self.examined.bytes += examined.bytes;
                         return Ok(Matches::few(docs));
                     };
                     if passes(&row.doc)? {
@@ -451,6 +452,7 @@ impl Stream for Many {
         let own = self.scan.examined();
         total.keys += own.keys;
         total.documents += own.documents;
+        total.bytes += own.bytes;
     }
 }
 

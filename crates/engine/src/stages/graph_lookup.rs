@@ -272,5 +272,6 @@ impl Stream for Following {
         let direct = self.foreign.examined();
         total.keys += self.examined.keys + direct.keys;
         total.documents += self.examined.documents + direct.documents;
+        total.bytes += self.examined.bytes + direct.bytes;
     }
 }

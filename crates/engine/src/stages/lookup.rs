@@ -484,6 +484,7 @@ impl LookupStream {
         Examined {
             keys: self.examined.keys + direct.keys,
             documents: self.examined.documents + direct.documents,
+            bytes: self.examined.bytes + direct.bytes,
         }
     }
 
@@ -641,5 +642,6 @@ impl Stream for LookupStream {
         let far = self.foreign_examined();
         total.keys += far.keys;
         total.documents += far.documents;
+        total.bytes += far.bytes;
     }
 }

@@ -633,7 +633,7 @@ impl Merge {
             }
         });
         let filter = Arc::new(Filter::parse(query.as_doc(), &self.kept.get())?);
-        let target = Target { query: query.as_doc(), filter, sort: None, hint: None };
+        let target = Target { query: query.as_doc(), filter, sort: None, hint: None, reads: None };
         modify::choose_one(txn, op, collection, &target)
     }
 }

@@ -41,6 +41,7 @@ mod map;
 mod match_stage;
 mod merge;
 mod merge_changes;
+mod needed;
 mod nested;
 pub(crate) mod out;
 pub mod pipeline;

@@ -1,6 +1,6 @@
 //! Running a pipeline: the leading stages become a find with a plan; the other stages read from it.
 
-use super::{Fused, Role, Scope, Stage};
+use super::{Fused, Role, Scope, Stage, needed};
 use crate::catalog::Collection;
 use crate::exec::Stream;
 use crate::exec::distinct::DistinctScan;
@@ -202,7 +202,10 @@ impl Arranged {
                 firsts: fused.group.firsts(),
             }),
         };
-        let front = planned_front(stages, collection, snapshot, hint, &everything()?, &needs)?;
+        let mut front = planned_front(stages, collection, snapshot, hint, &everything()?, &needs)?;
+        if front.needed.is_none() && collection.layouts.is_some() && plain && !extent.is_near {
+            front.needed = needed::by(stages.get(front.stages..).unwrap_or(&[]));
+        }
         Ok(Arranged { front, fused })
     }
 }

@@ -203,6 +203,7 @@ impl Stream for Union {
     fn examined(&self, total: &mut Examined) {
         total.keys += self.before.keys;
         total.documents += self.before.documents;
+        total.bytes += self.before.bytes;
         for part in self.input.iter().chain(&self.second) {
             part.examined(total);
         }

@@ -27,6 +27,7 @@ use crate::catalog::{Catalog, Collection, Index};
 use crate::changes::Notes;
 use crate::memory::Share;
 use crate::store_failed;
+use patterns::layout::Demand;
 use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Bound;
@@ -77,6 +78,18 @@ pub struct Transaction {
     pub(crate) locked: bool,
     /// The work of patterns to do before it commits.
     pub(crate) work: PatternWork,
+    /// The document that is being replaced by an image of which only a part was read.
+    pub(crate) part: Option<PartWrite>,
+}
+
+/// A document that is written as it was read: in part.
+pub(crate) struct PartWrite {
+    /// The prefix of its collection.
+    pub(crate) collection: u32,
+    /// Its record key.
+    pub(crate) record: Bytes,
+    /// What was read of it.
+    pub(crate) demand: Arc<Demand>,
 }
 
 impl Transaction {
@@ -95,7 +108,16 @@ impl Transaction {
             share: None,
             locked: false,
             work: PatternWork::default(),
+            part: None,
         }
+    }
+
+    /// What was read of a document that is being replaced, if that was only a part.
+    #[must_use]
+    pub(crate) fn part_of(&self, collection: &Collection, record: &[u8]) -> Option<Arc<Demand>> {
+        let part = self.part.as_ref()?;
+        let same = part.collection == collection.id && *part.record == *record;
+        same.then(|| part.demand.clone())
     }
 
     /// Whether nothing was written.

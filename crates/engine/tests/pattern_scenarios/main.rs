@@ -14,7 +14,7 @@
 //! | subset | 1 to 5 enter, leave, reorder, move, filter | `subset_1_to_5_the_best_three_follow_every_change` |
 //! | | 6 an aborted transaction | `subset_6_an_aborted_transaction_was_never_there` |
 //! | | 7 refill of five among 10,234 | `subset_7_the_next_five_stand_in_for_five_that_go`; entries read: `a_refill_reads_a_handful_of_entries` in `crates/patterns/tests/maintenance/refill.rs` |
-//! | | 8 the vertical form | is another kind of subset, which is not there |
+//! | | 8 the vertical form | `subset_8_reads_and_updates_leave_cold_fields_alone` in `cold_fields.rs` |
 //! | computed | 1 to 4 insert, edit, filter, delete | `computed_1_to_4_sums_follow_every_change` |
 //! | | 5, 6 upsert twice, change of parent | `computed_5_and_6_an_upsert_counts_once_and_moves_whole` |
 //! | | 7 64 clients, a hot parent | `computed_7_sixty_four_clients_and_one_who_edits_the_parent`; with kills: `a_hot_parent_equals_its_children_after_every_kill` in `crates/spec/tests/patterns` |

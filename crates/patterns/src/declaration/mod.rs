@@ -69,7 +69,8 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
 }
 
 fn automatic_name(kind: &str, pattern: &Pattern) -> String {
-    let first = pattern.maintains().into_iter().next().unwrap_or_default();
+    let stored = pattern.layout().map(|layout| layout.paths()).unwrap_or_default();
+    let first = pattern.maintains().into_iter().chain(stored).next().unwrap_or_default();
     format!("{kind}_{first}")
 }
 

@@ -30,6 +30,17 @@ impl Expr {
         found || same.node.calls("$meta")
     }
 
+    /// The paths that the expression reads of a document; `None` if it may read all of it.
+    #[must_use]
+    pub fn read_paths(&self) -> Option<Vec<String>> {
+        if self.reads_root() {
+            return None;
+        }
+        let mut paths = Paths::default();
+        let _slotted = self.in_slots(&mut paths);
+        Some(paths.iter().map(|path| path.join(".")).collect())
+    }
+
     /// The slot, if the expression is nothing else.
     #[must_use]
     pub fn as_slot(&self) -> Option<usize> {

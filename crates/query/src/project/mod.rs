@@ -33,6 +33,17 @@ pub struct Projection {
     positional: bool,
 }
 
+/// What a projection reads of a document.
+#[derive(Clone, Debug, Default)]
+pub struct Reads {
+    /// The paths that it includes or computes with.
+    pub paths: Vec<String>,
+    /// The paths that it excludes.
+    pub excluded: Vec<String>,
+    /// Whether fields that it does not name are part of the result.
+    pub passes: bool,
+}
+
 impl Projection {
     /// Whether every document stays as it is.
     #[must_use]
@@ -55,6 +66,13 @@ impl Projection {
         }
         let mut paths = Vec::new();
         self.tree.included("", &mut paths).then_some(paths)
+    }
+
+    /// What the projection reads of a document; `None` if that is not known, or all of it.
+    #[must_use]
+    pub fn reads(&self) -> Option<Reads> {
+        let mut reads = Reads { passes: self.kind != Kind::Inclusion, ..Reads::default() };
+        (!self.positional && self.tree.reads("", &mut reads)).then_some(reads)
     }
 
     /// The fields of the result as expressions over the document, if the projection drops all

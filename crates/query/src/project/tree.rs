@@ -1,5 +1,6 @@
 //! The compiled form of a projection: a tree of field names with what happens to each.
 
+use super::Reads;
 use crate::expr::Expr;
 use crate::filter::Test;
 use value::{Code, Error, Result};
@@ -133,6 +134,31 @@ impl Tree {
             fields.push(Field { name: field.name.clone(), action, positional: field.positional });
         }
         Some(Tree { fields, computes: self.computes })
+    }
+
+    /// Adds what is read of a document; false if that is not known, or all of it.
+    pub(super) fn reads(&self, prefix: &str, out: &mut Reads) -> bool {
+        self.fields.iter().all(|field| {
+            let path = if prefix.is_empty() {
+                field.name.to_string()
+            } else {
+                format!("{prefix}.{}", field.name)
+            };
+            match &field.action {
+                Action::Inside(tree) => return tree.reads(&path, out),
+                Action::Exclude => out.excluded.push(path),
+                Action::Compute(expr) => {
+                    let Some(read) = expr.read_paths() else { return false };
+                    out.paths.extend(read);
+                    // A computed field inside of others depends on what they are.
+                    if !prefix.is_empty() {
+                        out.paths.push(path);
+                    }
+                }
+                Action::Include | Action::Slice(_) | Action::ElemMatch(_) => out.paths.push(path),
+            }
+            true
+        })
     }
 
     /// Appends the paths of all fields that are included as they are; false if there are others.

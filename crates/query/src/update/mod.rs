@@ -114,6 +114,18 @@ impl Update {
         paths
     }
 
+    /// The paths that the update reads and changes, without positions in arrays. `None` if it may
+    /// read or move any field.
+    #[must_use]
+    pub fn touched_paths(&self) -> Option<Vec<String>> {
+        let Kind::Modifiers(_) = &self.kind else { return None };
+        let plain = |path: String| match path.find(".$") {
+            Some(at) => path.get(..at).unwrap_or("").to_owned(),
+            None => path,
+        };
+        Some(self.named_paths().into_iter().map(plain).collect())
+    }
+
     /// Whether the update has a positional `$`, so that `apply` needs the place that the filter
     /// matched.
     #[must_use]

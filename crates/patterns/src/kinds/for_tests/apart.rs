@@ -76,6 +76,10 @@ impl Apart {
 }
 
 impl Layout for Apart {
+    fn paths(&self) -> Vec<String> {
+        vec![self.field.to_string()]
+    }
+
     fn get(&self, records: &dyn Records, key: &[u8], demand: &Demand) -> Result<Option<Vec<u8>>> {
         let Some(stored) = records.get(Area::Documents, key)? else { return Ok(None) };
         Ok(Some(self.whole(records, key, &stored, demand)?.unwrap_or(stored)))

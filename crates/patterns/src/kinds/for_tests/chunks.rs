@@ -50,6 +50,10 @@ fn chunk_of(records: &dyn Records, key: &[u8]) -> Result<Option<(Vec<u8>, Chunk)
 }
 
 impl Layout for Chunks {
+    fn paths(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn holds_many(&self) -> bool {
         true
     }

@@ -31,6 +31,10 @@ impl StoredOlder {
 }
 
 impl Layout for StoredOlder {
+    fn paths(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn get(&self, records: &dyn Records, key: &[u8], _: &Demand) -> Result<Option<Vec<u8>>> {
         let Some(stored) = records.get(Area::Documents, key)? else { return Ok(None) };
         Ok(Some(self.canonical(&stored)?.unwrap_or(stored)))

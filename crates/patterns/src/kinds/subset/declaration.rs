@@ -9,10 +9,8 @@ use crate::paths;
 use value::{DocBuf, Result, Val};
 
 pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
-    for name in ["cold", "inlineBelow"] {
-        if options.get(name).is_some() {
-            return Err(options.not_available(format!("the vertical form ('{name}')")));
-        }
+    if options.get("cold").is_some() || options.get("inlineBelow").is_some() {
+        return super::vertical::declaration::parse(options, collection);
     }
     let from = options.required_text("from")?;
     let into = options.path("into")?.ok_or_else(|| options.missing("into"))?;

@@ -1,8 +1,10 @@
 //! `subset`: the first few children of a parent in some order, stored inside the parent, with
-//! their exact count. It is a fold, like `computed`: a ranking and a count.
+//! their exact count. It is a fold, like `computed`: a ranking and a count. The form with `cold`
+//! is in `vertical`.
 
 pub(crate) mod declaration;
 mod rewrite;
+mod vertical;
 
 use crate::answers::Question;
 use crate::fold::{Accumulator, Field, Fold, Form, KeptFields, Keys, MissingParent, Window};
