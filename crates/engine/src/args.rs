@@ -182,6 +182,13 @@ impl<'a> Args<'a> {
         Ok(())
     }
 
+    /// The first field that is neither in the list nor known to every command.
+    #[must_use]
+    pub fn unknown_field(&self, known: &[&str]) -> Option<&'a str> {
+        let mut names = self.doc.iter().map(|(name, _)| name);
+        names.find(|name| !known.contains(name) && !is_generic(name))
+    }
+
     /// A hint: a string or a document.
     ///
     /// # Errors

@@ -154,8 +154,12 @@ fn out_of_memory() -> Error {
 /// The error for the exception of the context.
 fn thrown(ctx: &Ctx<'_>) -> Error {
     let exception = ctx.catch();
-    if exception.is_null() || exception.is_uncatchable_error() {
+    if exception.is_uncatchable_error() {
         return failed("JavaScript execution interrupted");
+    }
+    if exception.is_null() {
+        // The engine throws this if there is no memory for an error.
+        return failed("Out of memory, or null was thrown");
     }
     let described = ctx.globals().get::<_, Object<'_>>("__motif").and_then(|host| {
         let describe: Function<'_> = host.get("describe")?;

@@ -62,7 +62,8 @@ pub fn on_document(doc: RawDoc<'_>, error: Error) -> Error {
 }
 
 /// Adds the pattern, given by name and collection, and the document that was written, to an error
-/// that the pattern caused. An error that names the pattern stays.
+/// that the pattern caused. One that begins with the name of the pattern gets what is missing; one
+/// that names it elsewhere stays.
 #[must_use]
 pub fn on_pattern(
     (name, collection): (&str, &str),
@@ -70,12 +71,23 @@ pub fn on_pattern(
     error: Error,
 ) -> Error {
     let name = format!("pattern '{name}'");
-    if !is_about_data(&error) || error.message().contains(&name) {
+    if !is_about_data(&error) {
         return error;
     }
     let document = match doc {
         Some(doc) if !error.message().contains("document with _id ") => format!(", {}", id_of(doc)),
         _ => String::new(),
     };
-    placed(error, &format!("{name} of '{collection}'{document}"))
+    let place = format!("{name} of '{collection}'{document}");
+    if let Some(rest) = error.message().strip_prefix(&format!("{name}: ")) {
+        let whole = Error::new(error.code(), format!("{place}: {rest}"));
+        return match error.info() {
+            Some(info) => whole.with_info(info.clone()),
+            None => whole,
+        };
+    }
+    match error.message().contains(&name) {
+        true => error,
+        false => placed(error, &place),
+    }
 }

@@ -1,6 +1,7 @@
 //! A batch: changes that become visible and durable together.
 //! Later operations on the same key win over earlier ones.
 
+use crate::long;
 use crate::{Bytes, MAX_BATCH_BYTES, MAX_KEY_BYTES, Result, Space, StoreError};
 
 /// One change of a [`Batch`].
@@ -8,7 +9,7 @@ use crate::{Bytes, MAX_BATCH_BYTES, MAX_KEY_BYTES, Result, Space, StoreError};
 pub struct Operation {
     /// The key space.
     pub space: Space,
-    /// The key.
+    /// The key, in the form in which the trees take it.
     pub key: Bytes,
     /// The new value; `None` for a delete.
     pub value: Option<Bytes>,
@@ -112,7 +113,16 @@ impl Batch {
         self.bytes = 0;
     }
 
-    fn push(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
+    fn push(&mut self, space: Space, mut key: Bytes, mut value: Option<Bytes>) {
+        if long::is_long(&key) {
+            value = value.map(|value| long::with_rest(&key, &value));
+            key = long::stored_key(&key);
+        }
+        self.push_stored(space, key, value);
+    }
+
+    /// Adds a change of a stored key.
+    pub(crate) fn push_stored(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
         self.bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
         self.operations.push(Operation { space, key, value });
     }

@@ -53,6 +53,11 @@ impl Bytes {
         &self.0
     }
 
+    /// The bytes from `start` on, sharing memory; empty if out of bounds.
+    pub(crate) fn part(&self, start: usize) -> Bytes {
+        Bytes::part_of(&ByteView::from(self.0.clone()), start, self.len())
+    }
+
     /// The bytes of `whole` from `start` to `end`, sharing its memory; empty if out of bounds.
     pub(crate) fn part_of(whole: &ByteView, start: usize, end: usize) -> Bytes {
         if start <= end && end <= whole.len() {

@@ -16,6 +16,7 @@ mod bytes;
 pub mod disk;
 mod error;
 mod load;
+mod long;
 mod memory;
 mod overlay;
 mod private;
@@ -32,6 +33,7 @@ pub use disk::{
 };
 pub use error::{Result, StoreError};
 pub use load::{Entries, Load};
+pub use long::{PLAIN_MAX as PLAIN_KEY_BYTES_MAX, stored_entry};
 pub use memory::MemoryStore;
 pub use scratch::{RUN_BUFFER_BYTES, Run, RunWriter, Scratch};
 pub use snapshot::{Block, Direction, Lent, Range, Snapshot, SnapshotLimits};
@@ -40,7 +42,8 @@ pub use stats::{Damage, MergeFailure, SpaceStats, Stats};
 /// A place in the commit order. A snapshot sees every commit whose number is not above its own.
 pub type Seqno = u64;
 
-/// The longest key, in bytes (a limit of the tree format).
+/// The longest key that the trees take, in bytes. Longer ones are stored by a prefix and a digest
+/// (`long`); only a [`Load`] must be given the stored form ([`stored_entry`]).
 pub const MAX_KEY_BYTES: usize = 65_535;
 
 /// The largest batch, in bytes of keys and values (one log record holds it).

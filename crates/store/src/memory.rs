@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use crate::load::{Entries, Load, check_key};
+use crate::long::{stored_from, stored_to};
 use crate::tracker::Tracker;
 use crate::written::Written;
 use crate::{
@@ -234,8 +235,10 @@ impl Store for MemoryStore {
             return 0;
         }
         let maps = self.0.maps.read();
+        let to = stored_to(Bound::Excluded(to));
+        let (from, to) = (stored_from(Bound::Included(from)), to.as_ref().map(|to| &**to));
         maps.spaces[space.index()]
-            .range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)))
+            .range::<[u8], _>((from, to))
             .filter_map(|(key, versions)| {
                 let value = versions.last()?.1.as_ref()?;
                 Some(entry_bytes(key, Some(value)))
@@ -368,6 +371,11 @@ pub(crate) struct MemoryRange {
 }
 
 impl MemoryRange {
+    /// The snapshot that it reads.
+    pub(crate) fn snapshot(&self) -> &MemorySnapshot {
+        &self.snapshot
+    }
+
     pub(crate) fn next(&mut self) -> Option<(Bytes, Bytes)> {
         if self.chunk.is_empty() && !self.ended {
             self.refill();

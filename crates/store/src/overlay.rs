@@ -13,7 +13,7 @@ use std::sync::Arc;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::snapshot::Source;
-use crate::{Batch, Bytes, Direction, Result, Space};
+use crate::{Batch, Bytes, Direction, Result, Snapshot, Space};
 
 /// Private writes, by space.
 #[derive(Clone, Default)]
@@ -119,10 +119,7 @@ impl Overlay {
         let mut batch = Batch::with_capacity(spaces.iter().map(Vec::len).sum::<usize>() + 3);
         for (space, own) in Space::ALL.into_iter().zip(spaces) {
             for (key, value) in own {
-                match value {
-                    Some(value) => batch.put_owned(space, key, value),
-                    None => batch.delete_owned(space, key),
-                }
+                batch.push_stored(space, key, value);
             }
         }
         batch
@@ -132,6 +129,8 @@ impl Overlay {
 /// Entries of a snapshot and of the private writes above it, in key order; the writes win.
 pub(crate) struct OverlaidRange {
     base: Source,
+    /// The snapshot of the base, once that has ended.
+    ended: Option<Snapshot>,
     own: Arc<Overlay>,
     space: Space,
     from: Bound<Bytes>,
@@ -153,6 +152,7 @@ impl OverlaidRange {
     ) -> OverlaidRange {
         OverlaidRange {
             base,
+            ended: None,
             own,
             space,
             from: from.map(Bytes::copy_from),
@@ -164,10 +164,27 @@ impl OverlaidRange {
         }
     }
 
+    /// The snapshot that it reads, with the private writes.
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
+        let base = self.base.snapshot().or_else(|| self.ended.clone());
+        base.map(|base| base.with_writes(self.own.clone()))
+    }
+
+    /// The next entry of the base.
+    fn take_base(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        let entry = self.base.step();
+        if !matches!(entry, Ok(Some(_))) {
+            // The entries before may be a group that reads its values again.
+            self.ended = self.base.snapshot().or_else(|| self.ended.take());
+            self.base = Source::Empty;
+        }
+        entry
+    }
+
     pub(crate) fn next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         if !self.started {
             self.started = true;
-            self.next_base = self.base.next()?;
+            self.next_base = self.take_base()?;
             self.next_own = self.take_own();
         }
         loop {
@@ -177,7 +194,7 @@ impl OverlaidRange {
                 (None, Some(_)) => true,
                 (Some((base, _)), Some((own, _))) => match (own.cmp(base), self.direction) {
                     (std::cmp::Ordering::Equal, _) => {
-                        self.next_base = self.base.next()?;
+                        self.next_base = self.take_base()?;
                         true
                     }
                     (order, Direction::Forward) => order.is_lt(),
@@ -185,7 +202,7 @@ impl OverlaidRange {
                 },
             };
             if !own_first {
-                let next = self.base.next()?;
+                let next = self.take_base()?;
                 return Ok(std::mem::replace(&mut self.next_base, next));
             }
             let next = self.take_own();
@@ -216,7 +233,7 @@ impl OverlaidRange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryStore, Snapshot, Store};
+    use crate::{MemoryStore, Store};
     use proptest::prelude::*;
 
     fn key(number: u8) -> Bytes {

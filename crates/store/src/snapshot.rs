@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::disk::{DiskRange, DiskSnapshot, Page};
+use crate::long::{self, Bounds, Group};
 use crate::memory::{MemoryRange, MemorySnapshot};
 use crate::overlay::{OverlaidRange, Overlay};
 use crate::{Batch, Bytes, MAX_KEY_BYTES, Result, Seqno, Space};
@@ -51,6 +52,12 @@ impl Snapshot {
         Snapshot { base: Inner::Memory(snapshot), own: None }
     }
 
+    /// The same with these private writes.
+    pub(crate) fn with_writes(mut self, own: Arc<Overlay>) -> Snapshot {
+        self.own = Some(own);
+        self
+    }
+
     /// The last commit that this snapshot sees.
     pub fn seqno(&self) -> Seqno {
         match &self.base {
@@ -69,7 +76,11 @@ impl Snapshot {
         self.write(space, key, None);
     }
 
-    fn write(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
+    fn write(&mut self, space: Space, mut key: Bytes, mut value: Option<Bytes>) {
+        if long::is_long(&key) {
+            value = value.map(|value| long::with_rest(&key, &value));
+            key = long::stored_key(&key);
+        }
         let own = self.own.get_or_insert_default();
         Arc::make_mut(own).set(space, key, value);
     }
@@ -92,7 +103,15 @@ impl Snapshot {
 
     /// Returns the value of `key`, if it has one.
     pub fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        if long::is_long(key) {
+            return self.get_long(space, key);
+        }
+        self.get_stored(space, key)
+    }
+
+    /// Returns what is stored under a stored key.
+    pub(crate) fn get_stored(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        if key.is_empty() {
             return Ok(None);
         }
         if let Some(own) = self.own.as_ref().and_then(|own| own.get(space, key)) {
@@ -104,10 +123,19 @@ impl Snapshot {
         }
     }
 
+    #[cold]
+    fn get_long(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        let stored = self.get_stored(space, &long::stored_key(key))?;
+        stored.map(|stored| long::value_of(key, &stored)).transpose()
+    }
+
     /// Like `get`, for a key that is about to be written: prepares nothing for later readers.
     pub fn get_to_write(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        if key.is_empty() {
             return Ok(None);
+        }
+        if long::is_long(key) {
+            return self.get_long(space, key);
         }
         if let Some(own) = self.own.as_ref().and_then(|own| own.get(space, key)) {
             return Ok(own.clone());
@@ -127,8 +155,12 @@ impl Snapshot {
         to: Bound<&[u8]>,
         direction: Direction,
     ) -> Result<Range> {
-        let (from, to) = (fit_lower(from), fit_upper(to));
-        let source = if is_empty(&from, &to) {
+        let bounds = Bounds::of(from, to);
+        let is_empty = is_empty(&from, &to);
+        let to = long::stored_to(to);
+        let to = to.as_ref().map(|to| &**to);
+        let (from, to) = (fit_lower(long::stored_from(from)), to);
+        let source = if is_empty {
             Source::Empty
         } else {
             match &self.base {
@@ -152,21 +184,30 @@ impl Snapshot {
                 direction,
             ))),
         };
-        Ok(Range { source, current: None, lent: Block::new() })
+        Ok(Range {
+            source,
+            space,
+            direction,
+            bounds,
+            group: None,
+            current: None,
+            lent: Block::new(),
+        })
     }
 
     /// Returns the commit that wrote the first entry between two keys, if there is one. Private
-    /// writes are ignored.
+    /// writes are ignored. Bounds above the longest plain key are those of their whole groups.
     pub fn commit_of_first(
         &self,
         space: Space,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
     ) -> Result<Option<Seqno>> {
-        let (from, to) = (fit_lower(from), fit_upper(to));
         if is_empty(&from, &to) {
             return Ok(None);
         }
+        let to = long::stored_to(to);
+        let (from, to) = (fit_lower(long::stored_from(from)), to.as_ref().map(|to| &**to));
         match &self.base {
             Inner::Disk(snapshot) => snapshot.commit_of_first(space, from, to),
             Inner::Memory(snapshot) => Ok(snapshot.commit_of_first(space, from, to)),
@@ -178,8 +219,14 @@ impl Snapshot {
     /// small range is split into fewer parts, or not at all.
     pub fn split(&self, space: Space, from: &[u8], to: &[u8], parts: usize) -> Result<Vec<Bytes>> {
         if let Inner::Disk(snapshot) = &self.base
-            && let Some(keys) = snapshot.split(space, from, to, parts)
+            && let Some(mut keys) = snapshot.split(space, from, to, parts)
         {
+            // A group stays in one part.
+            for key in keys.iter_mut().filter(|key| long::is_long(key)) {
+                *key = Bytes::copy_from(&key[..long::PLAIN_MAX]);
+            }
+            keys.dedup();
+            keys.retain(|key| key.as_slice() > from);
             return Ok(keys);
         }
         let end = |direction| {
@@ -260,7 +307,15 @@ pub(crate) fn is_empty(from: &Bound<&[u8]>, to: &Bound<&[u8]>) -> bool {
 
 /// Entries of a snapshot in key order. It owns its data and may be sent to another thread.
 pub struct Range {
+    /// The stored entries.
     source: Source,
+    space: Space,
+    direction: Direction,
+    /// The bounds, if one of them is in a group of long keys.
+    bounds: Option<Box<Bounds>>,
+    /// The group of long keys that is being read.
+    group: Option<Box<Group>>,
+    /// The current entry, unless the disk's range lends it.
     current: Option<(Bytes, Bytes)>,
     /// The block that `lend_block` lends.
     lent: Block,
@@ -282,14 +337,29 @@ impl Source {
         matches!(self, Source::Empty)
     }
 
-    /// The next entry. After the end, or an error, there is none.
-    pub(crate) fn next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        let result = match self {
-            Source::Empty => return Ok(None),
+    /// The snapshot that it reads, with its private writes.
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
+        match self {
+            Source::Empty => None,
+            Source::Disk(range) => Some(Snapshot::disk(range.snapshot().clone())),
+            Source::Memory(range) => Some(Snapshot::memory(range.snapshot().clone())),
+            Source::Overlaid(range) => range.snapshot(),
+        }
+    }
+
+    /// The next entry. Must not be called after the end, or an error.
+    pub(crate) fn step(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        match self {
+            Source::Empty => Ok(None),
             Source::Disk(range) => range.advance().map(|more| more.then(|| range.own())),
             Source::Memory(range) => Ok(range.next()),
             Source::Overlaid(range) => range.next(),
-        };
+        }
+    }
+
+    /// The next entry. After the end, or an error, there is none.
+    pub(crate) fn next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        let result = self.step();
         if !matches!(result, Ok(Some(_))) {
             *self = Source::Empty;
         }
@@ -305,25 +375,25 @@ impl Range {
         if !self.advance()? {
             return Ok(None);
         }
-        Ok(match (&self.source, &self.current) {
-            (Source::Disk(range), _) => Some(range.current()),
-            (_, Some((key, value))) => Some((key, value)),
-            (_, None) => None,
+        Ok(match (&self.current, &self.source) {
+            (Some((key, value)), _) => Some((key, value)),
+            (None, Source::Disk(range)) => Some(range.current()),
+            (None, _) => None,
         })
     }
 
     /// The entry that the last call of [`Range::next`] lent, as handles that outlive the range.
     pub fn own(&self) -> Option<(Bytes, Bytes)> {
-        match &self.source {
-            Source::Disk(range) => Some(range.own()),
+        match (&self.current, &self.source) {
+            (None, Source::Disk(range)) => Some(range.own()),
             _ => self.current.clone(),
         }
     }
 
     /// The value that the last call of [`Range::next`] lent, as a handle that outlives the range.
     pub fn own_value(&self) -> Option<Bytes> {
-        match &self.source {
-            Source::Disk(range) => Some(range.own_value()),
+        match (&self.current, &self.source) {
+            (None, Source::Disk(range)) => Some(range.own_value()),
             _ => self.current.as_ref().map(|(_, value)| value.clone()),
         }
     }
@@ -331,8 +401,8 @@ impl Range {
     /// Whether the next entry is not adjacent to the last one in memory. A caller that writes to
     /// the entries it reads, in chunks, should end a chunk here.
     pub fn is_at_seam(&self) -> bool {
-        match &self.source {
-            Source::Disk(range) => range.is_at_seam(),
+        match (&self.current, &self.source) {
+            (None, Source::Disk(range)) => range.is_at_seam(),
             _ => true,
         }
     }
@@ -342,8 +412,8 @@ impl Range {
         if !self.advance()? {
             return Ok(None);
         }
-        Ok(match &self.source {
-            Source::Disk(range) => Some(range.own()),
+        Ok(match (&self.current, &self.source) {
+            (None, Source::Disk(range)) => Some(range.own()),
             _ => self.current.take(),
         })
     }
@@ -370,19 +440,11 @@ impl Range {
     /// Returns the next run of entries, borrowed until the next call; `None` at the end. The
     /// cheapest way to read a whole range: it needs no reference count per entry.
     pub fn lend_block(&mut self) -> Result<Option<Lent<'_>>> {
-        if !matches!(self.source, Source::Disk(_)) {
+        if !self.find_run()? {
             let mut block = std::mem::take(&mut self.lent);
             let filled = self.next_block(&mut block, LENT_ITEMS, LENT_BYTES);
             self.lent = block;
             return Ok(filled?.then(|| Lent(Run::Entries(self.lent.entries.iter()))));
-        }
-        let more = match &mut self.source {
-            Source::Disk(range) => range.next_run(),
-            _ => Ok(false),
-        };
-        if !matches!(more, Ok(true)) {
-            self.source = Source::Empty;
-            more?;
         }
         Ok(match &self.source {
             Source::Disk(range) => {
@@ -392,17 +454,88 @@ impl Range {
         })
     }
 
+    /// Moves to the next page that can be lent as it is. Returns false if entries must be read one
+    /// by one.
+    fn find_run(&mut self) -> Result<bool> {
+        let (Source::Disk(range), None) = (&mut self.source, &self.group) else { return Ok(false) };
+        self.current = None;
+        let more = range.next_run();
+        if !matches!(more, Ok(true)) {
+            self.source = Source::Empty;
+            return more;
+        }
+        let is_long = range.run().is_some_and(|(page, run, _)| page.has_long_keys(run));
+        if is_long {
+            range.undo_run();
+        }
+        Ok(!is_long)
+    }
+
     /// Moves to the next entry; false at the end, and in all later calls.
     fn advance(&mut self) -> Result<bool> {
+        if self.group.is_some() {
+            return self.advance_in_group();
+        }
         let Source::Disk(range) = &mut self.source else {
-            self.current = self.source.next()?;
-            return Ok(self.current.is_some());
+            return match self.source.next()? {
+                Some(entry) if long::is_stored_long(&entry.0) => self.begin_group(entry),
+                entry => {
+                    self.current = entry;
+                    Ok(self.current.is_some())
+                }
+            };
         };
+        self.current = None;
         let more = range.advance();
         if !matches!(more, Ok(true)) {
             self.source = Source::Empty;
+        } else if long::is_stored_long(range.current().0) {
+            let entry = range.own();
+            return self.begin_group(entry);
         }
         more
+    }
+
+    /// Reads a group of long keys and moves to its first entry.
+    #[cold]
+    fn begin_group(&mut self, entry: (Bytes, Bytes)) -> Result<bool> {
+        let Some(snapshot) = self.source.snapshot() else { return Ok(false) };
+        let space = self.space;
+        let again = Box::new(move |key: &[u8]| snapshot.get_stored(space, key));
+        let next = || self.source.next();
+        match Group::read(entry, next, self.bounds.as_deref(), self.direction, again) {
+            Ok(group) => self.group = Some(Box::new(group)),
+            Err(error) => {
+                self.source = Source::Empty;
+                return Err(error);
+            }
+        }
+        self.advance_in_group()
+    }
+
+    #[cold]
+    fn advance_in_group(&mut self) -> Result<bool> {
+        let Some(group) = &mut self.group else { return Ok(false) };
+        match group.next() {
+            Ok(None) => {}
+            Ok(entry) => {
+                self.current = entry;
+                return Ok(true);
+            }
+            Err(error) => {
+                (self.group, self.source) = (None, Source::Empty);
+                return Err(error);
+            }
+        }
+        let after = group.after.take();
+        self.group = None;
+        match after {
+            Some(entry) if long::is_stored_long(&entry.0) => self.begin_group(entry),
+            after => {
+                self.current = after;
+                Ok(self.current.is_some())
+            }
+        }
     }
 }
 

@@ -20,8 +20,6 @@ pub const DATABASE_NAME_BYTES_MAX: usize = 64;
 pub const INDEXES_PER_COLLECTION_MAX: usize = 64;
 /// Most fields of one compound index.
 pub const INDEX_FIELDS_MAX: usize = 32;
-/// Longest encoded key that the store takes, in bytes; longer `_id`s and index keys are refused.
-pub const KEY_BYTES_MAX: usize = 60_000;
 /// Documents in the first batch of a cursor when the client names no size.
 pub const FIRST_BATCH_DOCUMENTS: usize = 101;
 /// Bytes in one batch of a cursor.

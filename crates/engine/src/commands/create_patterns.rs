@@ -8,6 +8,7 @@ pub(super) static COMMAND: Command = Command {
     name: "createPatterns",
     help: "Declares patterns: values that the database maintains.",
     fields: Some(&["createPatterns", "patterns", "existing", "dryRun", "wait"]),
+    hints: true,
     privilege: Required::Custom(may_declare_all),
     run: create,
     ..Command::BASE

@@ -189,7 +189,14 @@ fn check_request<'a>(command: &Command, body: RawDoc<'a>) -> Result<(&'a str, Ar
     }
     let args = Args::new(command.name, body);
     if let Some(fields) = command.fields {
-        args.check_fields(fields, true)?;
+        args.check_fields(fields, true).map_err(|error| match args.unknown_field(fields) {
+            Some(name) if command.hints => {
+                let known: Vec<&str> = fields.iter().copied().skip(1).collect();
+                let hint = patterns::declaration::hint(name, &known);
+                Error::new(error.code(), format!("'{}.{name}' is unknown{hint}", command.name))
+            }
+            _ => error,
+        })?;
     }
     Ok((db, args))
 }

@@ -11,6 +11,7 @@ pub(super) static COMMAND: Command = Command {
     name: "dropPatterns",
     help: "Removes patterns and the values that they maintain.",
     fields: Some(&["dropPatterns", "names", "keepValues", "wait"]),
+    hints: true,
     privilege: Required::Collection(&[Action::DropPattern]),
     audited: true,
     run: drop_patterns,

@@ -258,7 +258,10 @@ fn explain_query<'a>(
         would_modify: 0,
         column,
         counts_all,
-        hint: find.hint,
+        // A sort by the natural order excludes indexes as its hint does.
+        hint: find.hint.or_else(|| {
+            find.sort.filter(|sort| sort.find("$natural").is_some()).map(Val::Document)
+        }),
         snapshot: opened.as_ref().map(|(_, _, snapshot)| snapshot),
         is_answered: used.is_some(),
         counted_by: counted_by.map(|used| used.name()),

@@ -10,6 +10,7 @@ pub(super) static COMMAND: Command = Command {
     name: "listPatterns",
     help: "Lists patterns and their state.",
     fields: Some(&["listPatterns", "cursor"]),
+    hints: true,
     privilege: Required::Custom(may_list),
     run: list,
     ..Command::BASE

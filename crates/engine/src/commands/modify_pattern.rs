@@ -13,6 +13,7 @@ pub(super) static COMMAND: Command = Command {
     name: "modifyPattern",
     help: "Changes options of a pattern.",
     fields: Some(&["modifyPattern", "name", "set", "wait"]),
+    hints: true,
     privilege: Required::Collection(&[Action::CreatePattern]),
     run: modify_pattern,
     ..Command::BASE

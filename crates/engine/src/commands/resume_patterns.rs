@@ -12,6 +12,7 @@ pub(super) static COMMAND: Command = Command {
     name: "resumePatterns",
     help: "Rebuilds patterns and resumes their maintenance.",
     fields: Some(&["resumePatterns", "names", "wait"]),
+    hints: true,
     privilege: Required::Collection(&[Action::CreatePattern]),
     run: resume,
     ..Command::BASE

@@ -27,6 +27,8 @@ pub struct Command {
     pub help: &'static str,
     /// Its fields other than the generic ones; `None` when unknown fields are ignored.
     pub fields: Option<&'static [&'static str]>,
+    /// Whether an unknown field is answered with the known ones. MongoDB's commands have its words.
+    pub(crate) hints: bool,
     /// Whether its collection may be named by UUID.
     pub(crate) by_uuid: bool,
     /// Runs on the `admin` database only.
@@ -101,6 +103,7 @@ impl Command {
         any_case: false,
         help: "",
         fields: Some(&[]),
+        hints: false,
         by_uuid: false,
         admin: false,
         test: false,

@@ -28,7 +28,7 @@ fn set(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let wanted = args.string("setFeatureCompatibilityVersion")?;
     if wanted != FEATURE_VERSION {
         return Err(Error::bad_value(format!(
-            "Invalid feature compatibility version value '{wanted}'; this server has              '{FEATURE_VERSION}' and no other"
+            "Invalid feature compatibility version value '{wanted}'; this server has '{FEATURE_VERSION}' and no other"
         )));
     }
     if !args.bool("confirm")? {

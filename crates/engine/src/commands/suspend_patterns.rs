@@ -12,6 +12,7 @@ pub(super) static COMMAND: Command = Command {
     name: "suspendPatterns",
     help: "Stops the maintenance of patterns.",
     fields: Some(&["suspendPatterns", "names"]),
+    hints: true,
     privilege: Required::Collection(&[Action::CreatePattern]),
     run: suspend,
     ..Command::BASE

@@ -16,6 +16,7 @@ pub(super) static COMMAND: Command = Command {
     name: "validatePatterns",
     help: "Compares the maintained values of patterns with a recomputation.",
     fields: Some(&["validatePatterns", "names", "filter", "repair"]),
+    hints: true,
     privilege: Required::Collection(&[Action::Validate]),
     run: validate,
     ..Command::BASE

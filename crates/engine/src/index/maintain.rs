@@ -5,6 +5,7 @@
 //! key without the collection's prefix.
 
 use crate::catalog::{Collection, Index, IndexKind};
+use crate::index_keys::keys::{ENTRIES_BYTES_MAX, too_many_entries};
 use crate::index_keys::{keys, ordered};
 use crate::store_failed;
 use crate::txn::Transaction;
@@ -44,18 +45,8 @@ pub enum Images<'d> {
     Deleted(RawDoc<'d>),
 }
 
-/// The memory that an entry takes until it is committed, without its record key.
+/// The memory that an entry takes until it is committed, without its bytes.
 const ENTRY_BYTES: usize = 128;
-
-/// The most memory for the entries of one document in all indexes.
-const ENTRIES_BYTES_MAX: usize = 512 * 1024 * 1024;
-
-fn too_many_entries() -> Error {
-    Error::new(
-        Code::TRANSACTION_TOO_LARGE_FOR_CACHE,
-        "the index entries of the document need more memory than one write may use",
-    )
-}
 
 /// Replaces the entries of a document.
 ///
@@ -95,6 +86,7 @@ pub fn replace(
             after.refuse_ambiguous()?;
         }
         bytes += (before.keys.len() + after.keys.len()) * (ENTRY_BYTES + record.len());
+        bytes += before.bytes() + after.bytes();
         if bytes > ENTRIES_BYTES_MAX {
             return Err(too_many_entries());
         }

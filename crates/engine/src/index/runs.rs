@@ -105,13 +105,23 @@ impl<'e> Collector<'e> {
         memory.bytes.extend_from_slice(&index.prefix());
         memory.bytes.extend_from_slice(values);
         memory.bytes.extend_from_slice(record);
-        let key = memory.bytes.get(start..).unwrap_or_default();
-        let (head, length) = (head_of(key), key.len());
-        memory.bytes.extend_from_slice(types);
+        let mut length = memory.bytes.len() - start;
+        if length <= store::PLAIN_KEY_BYTES_MAX {
+            memory.bytes.extend_from_slice(types);
+        } else {
+            // The tables take a long key in another form, and in the order of that form.
+            let whole = memory.bytes.split_off(start);
+            let (key, value) = store::stored_entry(&whole, types);
+            length = key.len();
+            memory.bytes.extend_from_slice(&key);
+            memory.bytes.extend_from_slice(&value);
+        }
+        let entry = memory.bytes.get(start..).unwrap_or_default();
         // Keys and values of documents are far below four gigabytes.
-        let (key, value) = (length as u32, types.len() as u32);
+        let (key, value) = (length as u32, (entry.len() - length) as u32);
+        let head = head_of(entry.get(..length).unwrap_or_default());
+        self.used += entry.len() + size_of::<EntryPosition>();
         memory.places.push(EntryPosition { head, start, key, value });
-        self.used += length + types.len() + size_of::<EntryPosition>();
         if self.used > self.limit {
             self.spill().map_err(store_failed)?;
         }
@@ -145,7 +155,7 @@ impl<'e> Collector<'e> {
 
 /// Flags that the merge shares with the build.
 pub(super) struct Watch<'w> {
-    /// Set when a unique index has two entries of equal values.
+    /// Set when a unique index has two entries of equal values, or may have.
     pub(super) equal: &'w AtomicBool,
     /// Returns whether to stop.
     pub(super) stop: &'w (dyn Fn() -> bool + Sync),
@@ -313,7 +323,10 @@ impl<'w> Merge<'w> {
             return Err(StoreError::Closed);
         }
         let Some(mut top) = self.heads.peek_mut() else { return Ok(None) };
-        if self.index.unique {
+        if self.index.unique && top.key.len() > store::PLAIN_KEY_BYTES_MAX {
+            // Long keys are not in the order of their values: those are compared afterwards.
+            self.watch.equal.store(true, Atomic::Relaxed);
+        } else if self.index.unique {
             let record = record_of(self.index, &top.key).map_or(0, <[u8]>::len);
             let values = top.key.get(..top.key.len() - record).unwrap_or_default();
             if values == self.last {

@@ -169,7 +169,7 @@ pub(super) fn keys(
             .collect();
     }
     for values in made {
-        out.add(index, Key { values, types: Vec::new() })?;
+        out.add(Key { values, types: Vec::new() })?;
     }
     Ok(())
 }

@@ -72,7 +72,7 @@ pub fn keys(index: &Index, hashed: Hashed, doc: RawDoc<'_>, out: &mut Keys) -> R
             };
             order::encode_with(&mut key.values, value, field.descending, collation);
         }
-        out.add(index, key)
+        out.add(key)
     })
 }
 

@@ -7,7 +7,7 @@
 use super::{Index, IndexKind};
 use super::{geo, hashed, ordered, text, wildcard};
 use query::interrupt;
-use value::{Code, Error, RawDoc, Result, limits};
+use value::{Code, Error, RawDoc, Result};
 
 /// One key of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,8 @@ pub struct Keys {
     /// Whether a number in a path is both a position of an array and a field name in it. New
     /// documents of this kind are refused; older ones keep their entries.
     pub ambiguous: bool,
+    /// The memory of the keys.
+    bytes: usize,
 }
 
 impl Keys {
@@ -46,6 +48,12 @@ impl Keys {
         Ok(())
     }
 
+    /// The memory of the keys.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns the key with these values.
     #[must_use]
     pub fn get(&self, values: &[u8]) -> Option<&Key> {
@@ -56,22 +64,30 @@ impl Keys {
     /// Adds a key.
     ///
     /// # Errors
-    /// When it is longer than the store allows.
-    pub(super) fn add(&mut self, index: &Index, key: Key) -> Result<()> {
-        if key.values.len() > limits::KEY_BYTES_MAX {
-            return Err(Error::new(
-                Code::OBSOLETE_KEY_TOO_LONG,
-                format!(
-                    "key of index '{}' has {} bytes, the limit is {}",
-                    index.name,
-                    key.values.len(),
-                    limits::KEY_BYTES_MAX
-                ),
-            ));
+    /// TransactionTooLargeForCache when the keys of the document need too much memory.
+    pub(super) fn add(&mut self, key: Key) -> Result<()> {
+        self.bytes += KEY_BYTES + key.values.len() + key.types.len();
+        if self.bytes > ENTRIES_BYTES_MAX {
+            return Err(too_many_entries());
         }
         self.keys.push(key);
         Ok(())
     }
+}
+
+/// The memory that a key takes besides its bytes.
+const KEY_BYTES: usize = 64;
+
+/// The most memory for the entries of one document in all indexes.
+pub const ENTRIES_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// The error for a document whose entries need more memory than that.
+#[must_use]
+pub fn too_many_entries() -> Error {
+    Error::new(
+        Code::TRANSACTION_TOO_LARGE_FOR_CACHE,
+        "the index entries of the document need more memory than one write may use",
+    )
 }
 
 /// Whether values that cannot be indexed are refused.
@@ -86,8 +102,7 @@ pub(super) enum Checks {
 /// Returns all keys of a document; none if the filter of a partial index does not match it.
 ///
 /// # Errors
-/// CannotIndexParallelArrays and other errors of a kind, or a key that is longer than the store
-/// allows.
+/// CannotIndexParallelArrays and other errors of a kind, or TransactionTooLargeForCache.
 pub fn keys(index: &Index, doc: RawDoc<'_>) -> Result<Keys> {
     keys_with(index, doc, Checks::All)
 }

@@ -70,7 +70,7 @@ pub fn keys(index: &Index, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
             }
         }
         key_types::trim(&mut key.types);
-        out.add(index, key)
+        out.add(key)
     })
 }
 

@@ -89,7 +89,7 @@ pub(super) fn keys(
                 key.values.extend_from_slice(other);
             }
         }
-        out.add(index, key)?;
+        out.add(key)?;
     }
     if out.keys.len() > 1 {
         out.multikey |= super::multikey::field(text.at);

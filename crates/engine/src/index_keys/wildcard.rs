@@ -165,7 +165,7 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
     if index.fields.len() == 1 {
         for mut leaf in leaves {
             key_types::trim(&mut leaf.types);
-            out.add(index, leaf)?;
+            out.add(leaf)?;
         }
         return Ok(());
     }
@@ -190,7 +190,7 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
                 }
             }
             key_types::trim(&mut key.types);
-            out.add(index, key)?;
+            out.add(key)?;
         }
         Ok(())
     })

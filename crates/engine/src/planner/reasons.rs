@@ -84,7 +84,7 @@ pub fn why(
 fn scan_reason(plan: &Plan, question: &Question<'_>) -> Option<String> {
     let natural = |hint: Val<'_>| hint.as_doc().is_some_and(|doc| doc.find("$natural").is_some());
     if question.hint.is_some_and(natural) {
-        return Some("The hint asks for the natural order".to_owned());
+        return Some("The query asks for the natural order".to_owned());
     }
     let considered = plan.rejected.iter().any(|access| matches!(access, Access::Index(_)));
     if considered {

@@ -50,7 +50,7 @@ fn why_not(question: &Question<'_>, plan: &Plan, index: &Arc<Index>) -> String {
     }
     match question.hint {
         Some(Val::Document(doc)) if doc.find("$natural").is_some() => {
-            return "the hint asks for the natural order".to_owned();
+            return "the query asks for the natural order".to_owned();
         }
         Some(Val::Document(doc)) if doc.is_empty() => {}
         Some(_) => return "the hint names another index".to_owned(),

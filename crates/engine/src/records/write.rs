@@ -160,20 +160,7 @@ pub(crate) fn insert_stored(
 ) -> Result<Bytes> {
     refuse_capped_in_transaction(txn, collection)?;
     let record = match collection.capped() {
-        None => {
-            let record = record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
-            if record.len() > limits::KEY_BYTES_MAX {
-                return Err(Error::new(
-                    Code::OBSOLETE_KEY_TOO_LONG,
-                    format!(
-                        "_id has {} bytes as a key, the limit is {}",
-                        record.len(),
-                        limits::KEY_BYTES_MAX
-                    ),
-                ));
-            }
-            record
-        }
+        None => record_of_id(collection, doc.get("_id").unwrap_or(Val::Null)),
         Some(_) => {
             // Writes to capped collections hold the commit lock, so sequence numbers follow the
             // commit order.

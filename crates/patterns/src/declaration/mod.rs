@@ -6,7 +6,7 @@
 
 pub(crate) mod common;
 pub(crate) mod options;
-mod words;
+pub(crate) mod words;
 
 pub use common::{Common, DuringBuild, Mode, Verify};
 
@@ -36,7 +36,9 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
         Some(name) => format!("pattern '{name}'"),
         None => format!("pattern of kind '{kind}'"),
     };
-    let parsed = (kinds::find(&kind)?.parse)(&mut options, collection)?;
+    let row = kinds::find(&kind).map_err(|error| named(error, &options.place))?;
+    let parsed = (row.parse)(&mut options, collection);
+    let parsed = parsed.map_err(|error| named(error, &options.place))?;
     let traits = parsed.kind.traits();
     let common = Common::parse(&mut options, &traits)?;
     options.finish(&kind)?;
@@ -66,6 +68,21 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
         pattern.common.write(out, &pattern.traits);
     });
     Ok(pattern)
+}
+
+/// The same error with the pattern in front, unless it names it already.
+fn named(error: Error, place: &str) -> Error {
+    match error.message().starts_with("pattern ") {
+        true => error,
+        false => error.context(format!("{place}: ")),
+    }
+}
+
+/// What follows an unknown option of a command about patterns: the one that was probably meant, and all
+/// that are known.
+#[must_use]
+pub fn hint(given: &str, known: &[&str]) -> String {
+    words::hint(given, known)
 }
 
 fn automatic_name(kind: &str, pattern: &Pattern) -> String {

@@ -8,8 +8,8 @@ pub mod for_tests;
 pub mod subset;
 pub mod tree;
 
-use crate::declaration::Parsed;
 use crate::declaration::options::Options;
+use crate::declaration::{Parsed, words};
 use value::{Code, Error, Result};
 
 /// A kind of pattern, as declarations name it.
@@ -81,11 +81,12 @@ pub fn find(name: &str) -> Result<&'static KindRow> {
             format!("the pattern kind '{name}' is not available in this version"),
         ));
     }
-    let mut names: Vec<String> = KINDS.iter().map(|row| format!("'{}'", row.name)).collect();
-    let last = names.pop().unwrap_or_default();
+    let names: Vec<&str> = KINDS.iter().map(|row| row.name).collect();
+    let meant = words::nearest(name, &names).map(|name| format!(" (did you mean '{name}'?)"));
     Err(Error::bad_value(format!(
-        "'{name}' is not a kind of pattern; the kinds are {} and {last}",
-        names.join(", ")
+        "'{name}' is not a kind of pattern{}; the kinds are {}",
+        meant.unwrap_or_default(),
+        words::listed(&names)
     )))
 }
 
@@ -102,5 +103,7 @@ mod tests {
             error.message(),
             "'other' is not a kind of pattern; the kinds are 'computed', 'extendedReference', 'subset' and 'tree'"
         );
+        let error = find("compute").map(|row| row.name).expect_err("is no kind");
+        assert!(error.message().contains("(did you mean 'computed'?)"), "{}", error.message());
     }
 }

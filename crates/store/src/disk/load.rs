@@ -209,10 +209,7 @@ fn next_batch(space: Space, keys: &mut Ordered) -> Result<Option<Batch>> {
     while batch.bytes() < RECORD_BYTES
         && let Some((key, value)) = keys.next().transpose()?
     {
-        match value {
-            Some(value) => batch.put_owned(space, key, value),
-            None => batch.delete_owned(space, key),
-        }
+        batch.push_stored(space, key, value);
     }
     Ok((!batch.is_empty()).then_some(batch))
 }

@@ -47,6 +47,7 @@ mod view;
 mod work;
 
 use std::fs::File;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -81,6 +82,7 @@ pub use salvage::{Effect, Finding, KeyRange, Salvage, free_space};
 use view::Newest;
 use work::Work;
 
+use crate::long::{PLAIN_MAX, stored_to};
 use crate::tracker::Tracker;
 use crate::{
     Batch, Bytes, Damage, Load, MAX_KEY_BYTES, Result, Scratch, Seqno, Snapshot, SnapshotLimits,
@@ -432,9 +434,13 @@ impl Store for DiskStore {
         if from >= to {
             return 0;
         }
-        // No key is longer, so longer bounds may be truncated.
-        let (from, to) =
-            (&from[..from.len().min(MAX_KEY_BYTES)], &to[..to.len().min(MAX_KEY_BYTES)]);
+        // Long bounds are those of their whole groups, so that a range with entries is not empty.
+        let from = &from[..from.len().min(PLAIN_MAX)];
+        let to = match stored_to(Bound::Excluded(to)) {
+            Bound::Included(to) | Bound::Excluded(to) => to,
+            Bound::Unbounded => return 0,
+        };
+        let to = &*to;
         let snapshot = DiskSnapshot::open(&self.shared);
         trees::approximate_bytes(&self.shared.newest[space.index()], snapshot.seqno(), from, to)
     }

@@ -146,6 +146,11 @@ impl DiskRange {
         Ok(range)
     }
 
+    /// The snapshot that it reads.
+    pub(crate) fn snapshot(&self) -> &DiskSnapshot {
+        &self.snapshot
+    }
+
     /// Moves to the next entry; false at the end.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         if let Some(cursor) = &mut self.cursor
@@ -210,6 +215,13 @@ impl DiskRange {
     pub(crate) fn run(&self) -> Option<(&Page, Span<usize>, Direction)> {
         let cursor = self.cursor.as_ref()?;
         Some((&cursor.page, self.run.clone(), self.direction))
+    }
+
+    /// Returns to the position before the current run, so that its entries can be read one by one.
+    pub(crate) fn undo_run(&mut self) {
+        if let Some(cursor) = &mut self.cursor {
+            cursor.left = std::mem::replace(&mut self.run, 0..0);
+        }
     }
 
     /// Called at the end of a page: takes the next page, or entries of the tree.

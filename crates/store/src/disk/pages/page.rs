@@ -1,13 +1,15 @@
 //! A page: all entries of a key range, contiguous in memory. Reading one needs no reference count
 //! per entry and no access to the trees.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use byteview::ByteView;
 
 use crate::bytes::joined;
-use crate::{Bytes, Direction};
+use crate::long::is_stored_long;
+use crate::{Bytes, Direction, MAX_KEY_BYTES};
 
 /// Approximate memory of a page besides its entries.
 const OVERHEAD: usize = 256;
@@ -77,6 +79,12 @@ impl Page {
         let key = self.keys.get(start.key as usize..end.key as usize);
         let value = self.values.get(start.value as usize..end.value as usize);
         (key.unwrap_or(&[]), value.unwrap_or(&[]))
+    }
+
+    /// Whether one of these entries stands for a long key.
+    pub(crate) fn has_long_keys(&self, mut entries: Range<usize>) -> bool {
+        // Nearly all pages have fewer bytes of keys than one such key.
+        self.keys.len() >= MAX_KEY_BYTES && entries.any(|at| is_stored_long(self.key(at)))
     }
 
     /// The value of an entry, sharing the memory of the page.

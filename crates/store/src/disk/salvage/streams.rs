@@ -8,6 +8,7 @@ use super::blocks::Entry;
 use super::table::{TableFile, Walk};
 use super::{Finding, KeyRange, Salvage};
 use crate::disk::dropped::DroppedRange;
+use crate::long::{is_stored_long, whole};
 use crate::{Bytes, Seqno, Space};
 
 /// Tables whose key ranges follow each other. Only one is open at a time, so that a large folder
@@ -110,7 +111,7 @@ impl Merge {
 }
 
 impl Salvage {
-    /// Calls `each` with every key of a space that is readable, in order: the key, its newest value
+    /// Calls `each` with every key of a space that is readable, in the order of the trees: the key, its newest value
     /// (`None` if it was deleted and the delete is still stored), and how many bytes of table files
     /// were read. Returns what was found in the tables; [`Salvage::findings`] has the rest.
     ///
@@ -154,7 +155,12 @@ impl Salvage {
                 continue;
             };
             if !is_dropped(&self.dropped[space.index()], &key) {
-                each(key, value, merge.position())?;
+                // What is no entry of a long key is handed on as it is stored.
+                let long = value.as_ref().filter(|_| is_stored_long(&key));
+                match long.and_then(|value| whole(&key, value).ok()) {
+                    Some((key, value)) => each(key, Some(value), merge.position())?,
+                    None => each(key, value, merge.position())?,
+                }
             }
         }
         Ok(merge.findings)
