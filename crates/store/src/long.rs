@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 use sha2::{Digest, Sha256};
 
@@ -108,23 +108,20 @@ impl Bounds {
         (long(from) || long(to)).then(|| Box::new(Bounds { from: copy(from), to: copy(to) }))
     }
 
-    /// Whether a long key, in two parts, is inside.
-    fn contain(&self, first: &[u8], rest: &[u8]) -> bool {
-        let order = |bound: &Bytes| {
-            let (start, end) = bound.split_at(bound.len().min(first.len()));
-            first.cmp(start).then_with(|| rest.cmp(end))
-        };
-        let above = match &self.from {
-            Bound::Unbounded => true,
-            Bound::Included(from) => order(from).is_ge(),
-            Bound::Excluded(from) => order(from).is_gt(),
-        };
-        above
-            && match &self.to {
-                Bound::Unbounded => true,
-                Bound::Included(to) => order(to).is_le(),
-                Bound::Excluded(to) => order(to).is_lt(),
-            }
+    /// Returns the bounds of the rests of a group's keys, given what they share.
+    fn of_group(&self, first: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        // A bound that differs in the shared part has the whole group on one side; the range of
+        // stored keys has left out those on the wrong one.
+        (rest_of(&self.from, first), rest_of(&self.to, first))
+    }
+}
+
+/// Returns a bound of the rests of keys that begin with `first`.
+fn rest_of<'b>(bound: &'b Bound<Bytes>, first: &[u8]) -> Bound<&'b [u8]> {
+    match bound {
+        Bound::Included(key) if key.starts_with(first) => Bound::Included(&key[first.len()..]),
+        Bound::Excluded(key) if key.starts_with(first) => Bound::Excluded(&key[first.len()..]),
+        _ => Bound::Unbounded,
     }
 }
 
@@ -228,10 +225,11 @@ impl Group {
         let mut reference: Option<Bytes> = None;
         let mut members: Vec<Member> = Vec::new();
         let mut kept = 0;
+        let inside = bounds.map(|bounds| bounds.of_group(&first));
         let mut entry = Some((key, value));
         while let Some((key, value)) = entry.take_if(|(key, _)| belongs(key, &first)) {
             let (rest, _) = split(&value)?;
-            if bounds.is_none_or(|bounds| bounds.contain(&first, rest)) {
+            if inside.is_none_or(|inside| inside.contains(rest)) {
                 let reference = reference.get_or_insert_with(|| Bytes::copy_from(rest));
                 let mut member = Member::new(digest_of(&key), rest, reference);
                 kept += value.len();
