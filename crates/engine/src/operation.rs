@@ -472,6 +472,11 @@ impl Operation {
         self.resources.collection_scans.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a plan that sorts what it has read.
+    pub(crate) fn count_blocking_sort(&self) {
+        self.resources.blocking_sorts.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts a tailable cursor, which reads a whole collection.
     pub(crate) fn count_tailable_scan(&self) {
         self.resources.tailable_scans.fetch_add(1, Ordering::Relaxed);

@@ -24,6 +24,8 @@ pub struct Resources {
     pub(crate) collection_scans: AtomicU64,
     /// Those of tailable cursors.
     pub(crate) tailable_scans: AtomicU64,
+    /// Plans that sort what they have read.
+    pub(crate) blocking_sorts: AtomicU64,
     /// Whether operations may spill to disk by default.
     pub disk_by_default: AtomicBool,
     /// Whether queries must not scan whole collections (`notablescan`).
@@ -43,6 +45,7 @@ impl Resources {
             helpers: AtomicUsize::new(0),
             collection_scans: AtomicU64::new(0),
             tailable_scans: AtomicU64::new(0),
+            blocking_sorts: AtomicU64::new(0),
             disk_by_default: AtomicBool::new(true),
             no_scans: AtomicBool::new(false),
         }

@@ -7,7 +7,7 @@
 use crate::catalog::{Collection, Index, IndexState};
 use crate::txn::Data;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use value::{Code, DocBuf, RawDoc, Val};
 
 /// The default time between two rounds.
@@ -18,6 +18,10 @@ pub struct Ttl {
     next_ms: AtomicI64,
     period_seconds: AtomicI64,
     running: AtomicBool,
+    /// Rounds that have ended.
+    pub(crate) passes: AtomicU64,
+    /// Documents that they have deleted.
+    pub(crate) deleted: AtomicU64,
 }
 
 impl Default for Ttl {
@@ -26,6 +30,8 @@ impl Default for Ttl {
             next_ms: AtomicI64::new(0),
             period_seconds: AtomicI64::new(PERIOD_SECONDS),
             running: AtomicBool::new(false),
+            passes: AtomicU64::new(0),
+            deleted: AtomicU64::new(0),
         }
     }
 }
@@ -61,7 +67,8 @@ pub fn run(ttl: &Arc<Ttl>, data: &Arc<Data>) {
     // Runs on a separate thread: a long round must not delay closing idle cursors.
     let (data, running) = (data.clone(), ttl.clone());
     let started = std::thread::Builder::new().name("ttl".to_owned()).spawn(move || {
-        round(&data, now);
+        running.deleted.fetch_add(round(&data, now), Ordering::Relaxed);
+        running.passes.fetch_add(1, Ordering::Relaxed);
         running.running.store(false, Ordering::SeqCst);
     });
     if let Err(error) = started {
@@ -79,24 +86,29 @@ fn has_work(data: &Data) -> bool {
     })
 }
 
-/// Deletes the documents that have expired by `now_ms`.
-pub fn round(data: &Data, now_ms: i64) {
+/// Deletes the documents that have expired by `now_ms`. Returns how many.
+pub fn round(data: &Data, now_ms: i64) -> u64 {
+    let mut deleted = 0;
     let catalog = data.catalog.load_full();
     for collection in catalog.collections() {
         let by_index = collection.indexes.iter().map(|index| expired(collection, index, now_ms));
         for delete in by_index.chain([expired_by_id(collection, now_ms)]) {
-            if let Some(delete) = delete
-                && let Err(error) = data.run_command(&collection.db, delete.as_doc())
-                && error.code() != Code::SHUTDOWN_IN_PROGRESS
-            {
-                tracing::warn!(
+            let Some(delete) = delete else { continue };
+            match data.run_command(&collection.db, delete.as_doc()) {
+                Ok(reply) => {
+                    let count = reply.as_doc().get("n").and_then(Val::as_i64_exact);
+                    deleted += count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+                }
+                Err(error) if error.code() == Code::SHUTDOWN_IN_PROGRESS => {}
+                Err(error) => tracing::warn!(
                     code = error.code().0,
                     namespace = collection.namespace(),
                     "cannot delete expired documents"
-                );
+                ),
             }
         }
     }
+    deleted
 }
 
 /// The command that deletes expired documents of a clustered collection, whose `_id`s are dates.

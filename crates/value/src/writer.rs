@@ -205,6 +205,19 @@ impl<'b> Writer<'b> {
         self.bytes.extend_from_slice(doc.elements_bytes());
         self
     }
+
+    /// Copies all elements of a document, those with the names of `first` in front, in that order.
+    pub fn extend_ordered(&mut self, doc: RawDoc<'_>, first: &[&str]) -> &mut Self {
+        for wanted in first {
+            for (name, value) in doc.iter().filter(|(name, _)| name == wanted) {
+                self.raw(name, value);
+            }
+        }
+        for (name, value) in doc.iter().filter(|(name, _)| !first.contains(name)) {
+            self.raw(name, value);
+        }
+        self
+    }
 }
 
 /// Appends one whole array to `bytes`.

@@ -5,7 +5,7 @@ use super::notes::{Notes, is_private};
 use crate::catalog::{Catalog, Collection, Index, IndexState};
 use crate::namespace;
 use std::sync::Arc;
-use value::{DocBuf, RawDoc, Val, Writer, compare};
+use value::{DocBuf, RawDoc, RawVal, Val, Writer, compare};
 
 /// The cause of a catalog change, where the two catalogs do not show it.
 #[derive(Clone, Copy)]
@@ -113,9 +113,19 @@ fn note_create(notes: &mut Notes, now: &Collection) {
     ready.for_each(|index| note_index(notes, now, index));
 }
 
+/// The fields of an index that stand in front in the log.
+const LOGGED_FIRST: &[&str] = &["v", "unique", "hidden"];
+
+/// An index as it is logged.
+fn logged(index: &Index) -> DocBuf {
+    DocBuf::build(|out| {
+        out.extend_ordered(index.spec.as_doc(), LOGGED_FIRST);
+    })
+}
+
 fn note_index(notes: &mut Notes, now: &Collection, index: &Index) {
     let create = command("createIndexes", &now.name, |out| {
-        out.extend(index.spec.as_doc());
+        out.extend_ordered(index.spec.as_doc(), LOGGED_FIRST);
     });
     notes.command(&now.db, uuid(now), &create, None);
 }
@@ -146,7 +156,7 @@ fn note_altered(notes: &mut Notes, was: &Collection, now: &Collection, cause: Ca
             let drop = command("dropIndexes", &now.name, |out| {
                 out.str("index", &index.name);
             });
-            notes.command(&now.db, uuid(now), &drop, Some(&index.spec));
+            notes.command(&now.db, uuid(now), &drop, Some(&logged(index)));
         }
     }
     let mut built = Vec::new();
@@ -164,7 +174,9 @@ fn note_altered(notes: &mut Notes, was: &Collection, now: &Collection, cause: Ca
             let build = value::random::uuid();
             out.append("indexBuildUUID", Val::Binary(4, &build));
             out.array("indexes", |list| {
-                built.iter().for_each(|index| list.push(Val::Document(index.spec.as_doc())));
+                for index in &built {
+                    list.push(Val::Document(logged(index).as_doc()));
+                }
             });
         });
         notes.command(&now.db, uuid(now), &commit, None);
@@ -180,10 +192,12 @@ fn note_modify(
     fields: RawDoc<'_>,
     altered: Option<(Arc<Index>, &Arc<Index>)>,
 ) {
+    let change =
+        fields.get("index").and_then(Val::as_doc).map(|change| IndexChange::new(was, change));
     let modify = command("collMod", &was.name, |out| {
         for (name, value) in fields {
-            match (name, value.as_doc()) {
-                ("index", Some(index)) => write_index_change(out, was, index),
+            match (name, &change) {
+                ("index", Some(change)) => change.write(out),
                 _ => {
                     out.raw(name, value);
                 }
@@ -194,25 +208,63 @@ fn note_modify(
         notes.command(&was.db, None, &modify, None);
         return;
     }
-    let details = DocBuf::build(|out| write_before(out, was, altered));
+    let details = DocBuf::build(|out| write_before(out, was, altered, change.as_ref()));
     notes.command(&was.db, uuid(was), &modify, Some(&details));
 }
 
-/// Writes the change of an index. The index is logged by its name, however it was named.
-fn write_index_change(out: &mut Writer<'_>, was: &Collection, change: RawDoc<'_>) {
-    let pattern = change.get("keyPattern").and_then(Val::as_doc);
-    let named =
-        pattern.and_then(|pattern| was.indexes.iter().find(|index| has_key(index, pattern)));
-    out.doc("index", |out| {
-        if let Some(index) = named {
-            out.str("name", &index.name);
-        }
-        for (name, value) in change {
-            if name != "keyPattern" || named.is_none() {
-                out.raw(name, value);
+/// What `collMod` was asked to change in an index, without what the index is already. A time to
+/// live always counts.
+struct IndexChange<'a> {
+    /// The index as it was; `None` if it is not found.
+    index: Option<&'a Arc<Index>>,
+    changes: Vec<(&'a str, RawVal<'a>)>,
+}
+
+impl<'a> IndexChange<'a> {
+    fn new(was: &'a Collection, change: RawDoc<'a>) -> IndexChange<'a> {
+        let name = change.get("name").and_then(Val::as_str);
+        let pattern = change.get("keyPattern").and_then(Val::as_doc);
+        let index = was.indexes.iter().find(|index| match (name, pattern) {
+            (Some(name), _) => *index.name == *name,
+            (None, Some(pattern)) => has_key(index, pattern),
+            (None, None) => false,
+        });
+        let counts = |name: &str, value: RawVal<'_>| {
+            let Some(index) = index else { return true };
+            let asked = value.get().truthy();
+            match name {
+                "name" | "keyPattern" => false,
+                "hidden" => asked != index.hidden,
+                "unique" => asked != index.unique,
+                "prepareUnique" => asked != index.prepare_unique,
+                _ => true,
             }
+        };
+        let changes = change.iter().filter(|(name, value)| counts(name, *value)).collect();
+        IndexChange { index, changes }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.changes.iter().any(|(known, _)| *known == name)
+    }
+
+    /// Writes it. The index is logged by its name, however it was named.
+    fn write(&self, out: &mut Writer<'_>) {
+        if self.changes.is_empty() {
+            return;
         }
-    });
+        out.doc("index", |out| {
+            if let Some(index) = self.index {
+                out.str("name", &index.name);
+            }
+            for (name, value) in &self.changes {
+                match (*name, value.get().as_f64()) {
+                    ("expireAfterSeconds", Some(seconds)) => out.i64(name, seconds as i64),
+                    _ => out.raw(name, *value),
+                };
+            }
+        });
+    }
 }
 
 fn has_key(index: &Index, pattern: RawDoc<'_>) -> bool {
@@ -224,6 +276,7 @@ fn write_before(
     out: &mut Writer<'_>,
     was: &Collection,
     altered: Option<(Arc<Index>, &Arc<Index>)>,
+    change: Option<&IndexChange<'_>>,
 ) {
     out.doc("collectionOptions_old", |out| {
         if was.view().is_none() {
@@ -231,21 +284,26 @@ fn write_before(
         }
         out.extend(was.options.as_doc());
     });
-    let Some((old, new)) = altered else { return };
+    let same = change.filter(|change| change.has("expireAfterSeconds"));
+    let same = same.and_then(|change| change.index).map(|index| (index.clone(), index));
+    let Some((old, new)) = altered.or(same) else { return };
     out.doc("indexOptions_old", |out| {
         for name in ["expireAfterSeconds", "hidden", "prepareUnique"] {
             let (old, new) = (old.spec.as_doc().get(name), new.spec.as_doc().get(name));
             match (name, old) {
+                ("expireAfterSeconds", Some(old)) => {
+                    let asked = change.is_some_and(|change| change.has(name));
+                    if let Some(seconds) = old.as_f64().filter(|_| asked) {
+                        out.i64(name, seconds as i64);
+                    }
+                }
                 _ if old == new => {}
                 // It is taken away when the index becomes unique.
                 ("prepareUnique", Some(_)) => {}
                 ("hidden" | "prepareUnique", _) => {
                     out.bool(name, old.is_some_and(Val::truthy));
                 }
-                (_, Some(old)) => {
-                    out.append(name, old);
-                }
-                (_, None) => {}
+                _ => {}
             }
         }
     });

@@ -126,7 +126,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         Ok(index)
     })?;
     if let Some((old, Some(new))) = changed {
-        write_index_change(&old, &new, out);
+        let asked = context.args.optional_doc("index")?;
+        let expires = asked.is_some_and(|index| index.find("expireAfterSeconds").is_some());
+        write_index_change(&old, &new, expires, out);
     }
     concern.write_error(out);
     Ok(())
@@ -357,12 +359,14 @@ fn alter_index(
             out.bool("prepareUnique", true);
         }
     });
+    // In the order of new specifications.
+    let spec = DocBuf::build(|out| {
+        out.extend_ordered(spec.as_doc(), &["v", "key", "name", "unique", "hidden"]);
+    });
     let same = unique.is_none()
         && prepare.is_none_or(|prepare| prepare == index.prepare_unique)
         && hidden.is_none_or(|hidden| hidden == index.hidden)
-        && expire.is_none_or(|seconds| {
-            old.get("expireAfterSeconds").and_then(Val::as_f64) == Some(seconds as f64)
-        });
+        && expire.is_none();
     if same {
         return Ok((index, None));
     }
@@ -395,12 +399,12 @@ fn find_index(args: &Args<'_>, collection: &Collection) -> Result<Arc<Index>> {
     }
 }
 
-fn write_index_change(old: &Index, new: &Index, out: &mut Writer<'_>) {
+fn write_index_change(old: &Index, new: &Index, expires: bool, out: &mut Writer<'_>) {
     let expire = |index: &Index| {
         let spec: RawDoc<'_> = index.spec.as_doc();
         spec.get("expireAfterSeconds").and_then(Val::as_f64).map(|seconds| seconds as i64)
     };
-    if expire(old) != expire(new) {
+    if expires {
         if let Some(seconds) = expire(old) {
             out.i64("expireAfterSeconds_old", seconds);
         }

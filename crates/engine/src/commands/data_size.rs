@@ -12,7 +12,16 @@ pub(super) static COMMAND: Command = Command {
     name: "dataSize",
     aliases: &["datasize"],
     help: "Returns the size of a collection's documents.",
-    fields: Some(&["dataSize", "datasize", "keyPattern", "min", "max", "estimate"]),
+    fields: Some(&[
+        "dataSize",
+        "datasize",
+        "keyPattern",
+        "min",
+        "max",
+        "estimate",
+        "maxSize",
+        "maxObjects",
+    ]),
     privilege: Required::Custom(may_read_size),
     run: data_size,
     ..Command::BASE
@@ -33,13 +42,21 @@ fn data_size(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         return Err(Error::bad_value("only one of min or max specified"));
     }
     let collection = context.engine.data.collection(&name.db, &name.collection);
-    if let (Some(min), Some(max), Some(_)) = (min, max, &collection) {
-        let (size, count) = range(context, &name, pattern, (min, max))?;
+    let limit = |name| -> Result<Option<u64>> {
+        Ok(args.optional_i64(name)?.and_then(|limit| u64::try_from(limit).ok()).filter(|n| *n > 0))
+    };
+    let limits = Limits { size: limit("maxSize")?, objects: limit("maxObjects")? };
+    let range = min.zip(max);
+    if (range.is_some() || limits.are_set()) && collection.is_some() {
+        let (size, count, reached) = read(context, &name, pattern, range, &limits)?;
         out.bool("estimate", false);
+        if reached {
+            out.bool("maxReached", true);
+        }
         out.count("size", size).count("numObjects", count);
     } else if let Some(collection) = &collection {
-        // The size is updated with every write, so it is exact.
-        out.bool("estimate", false);
+        // The size is updated with every write, so it is exact also where an estimate would do.
+        out.bool("estimate", args.bool("estimate")?);
         out.count("size", collection.counters.bytes());
         out.count("numObjects", collection.counters.documents());
     } else {
@@ -49,22 +66,42 @@ fn data_size(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The size and number of the documents between two keys of an index; without a pattern, of the one
-/// that has the fields of `min`.
-fn range(
+/// Where reading ends early.
+struct Limits {
+    size: Option<u64>,
+    objects: Option<u64>,
+}
+
+impl Limits {
+    fn are_set(&self) -> bool {
+        self.size.is_some() || self.objects.is_some()
+    }
+
+    fn are_passed(&self, size: u64, count: u64) -> bool {
+        self.size.is_some_and(|limit| size > limit)
+            || self.objects.is_some_and(|limit| count > limit)
+    }
+}
+
+/// The size and number of the documents between two keys of an index, or of all, and whether a limit
+/// was passed. Without a pattern the index is the one that has the fields of the lower key.
+fn read(
     context: &Context<'_>,
     name: &Namespace,
     pattern: Option<RawDoc<'_>>,
-    (min, max): (RawDoc<'_>, RawDoc<'_>),
-) -> Result<(u64, u64)> {
-    let of_bounds = DocBuf::build(|out| {
-        for (field, _) in min {
-            out.i32(field, 1);
-        }
-    });
-    let hint = pattern.filter(|pattern| !pattern.is_empty()).unwrap_or(of_bounds.as_doc());
+    range: Option<(RawDoc<'_>, RawDoc<'_>)>,
+    limits: &Limits,
+) -> Result<(u64, u64, bool)> {
     let find = DocBuf::build(|out| {
-        out.str("find", &name.collection).append("hint", Val::Document(hint));
+        out.str("find", &name.collection);
+        let Some((min, max)) = range else { return };
+        let of_bounds = DocBuf::build(|out| {
+            for (field, _) in min {
+                out.i32(field, 1);
+            }
+        });
+        let hint = pattern.filter(|pattern| !pattern.is_empty()).unwrap_or(of_bounds.as_doc());
+        out.append("hint", Val::Document(hint));
         out.append("min", Val::Document(min)).append("max", Val::Document(max));
     });
     let data = &context.engine.data;
@@ -77,6 +114,9 @@ fn range(
         for (_, doc) in batch.unwrap_or(RawDoc::empty()) {
             size += doc.bytes.len() as u64;
             count += 1;
+            if limits.are_passed(size, count) {
+                return Ok((size, count, true));
+            }
         }
         match cursor.get("id") {
             Some(Val::Int64(id)) if id != 0 => {
@@ -85,7 +125,7 @@ fn range(
                 });
                 reply = data.run_command(&name.db, more.as_doc())?;
             }
-            _ => return Ok((size, count)),
+            _ => return Ok((size, count, false)),
         }
     }
 }

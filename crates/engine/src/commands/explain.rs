@@ -307,7 +307,13 @@ fn explain_query<'a>(
             };
             if stage == Some("UPDATE") && failure.is_none() {
                 let again = find.open(&constants, collection, snapshot, context.op)?;
-                explained.would_modify = would_modify(context, &constants, &filter, again.stream)?;
+                match would_modify(context, &constants, &filter, again.stream) {
+                    Ok(count) => explained.would_modify = count,
+                    Err(error) => {
+                        context.op.check_now()?;
+                        failure = Some(error);
+                    }
+                }
             }
             if verbosity == "allPlansExecution" && failure.is_none() {
                 for access in &plan.rejected {

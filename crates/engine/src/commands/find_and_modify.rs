@@ -2,7 +2,7 @@
 
 use super::explain::{Purpose, Query};
 use super::query::Find;
-use super::query::{Constants, writable};
+use super::query::{Constants, refuse_beside_position, writable};
 use super::row::{Explain, Kind, Required, StableApi, Transactions};
 use super::statements::{count_update, statement_id};
 use super::update::array_filters;
@@ -128,9 +128,12 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
         _ => {}
     }
     let filters = array_filters(&args)?;
+    if args.get("arrayFilters").is_some() && matches!(update, Some(Val::Array(_))) {
+        return refuse("Cannot specify arrayFilters and a pipeline update");
+    }
     let update = match update {
         Some(update) => Some(Update::parse(update, &constants.context(), &filters)?),
-        None if !filters.is_empty() => {
+        None if args.get("arrayFilters").is_some() => {
             return refuse("Cannot specify arrayFilters and remove=true");
         }
         None => None,
@@ -138,6 +141,9 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
     let projection = match args.optional_doc("fields")?.filter(|doc| !doc.is_empty()) {
         Some(fields) => {
             let projection = Projection::parse(fields, &constants.context(), Mode::Find)?;
+            if projection.needs_position() {
+                refuse_beside_position(args.optional_doc("query")?.unwrap_or(RawDoc::empty()))?;
+            }
             if new && projection.needs_position() {
                 return Err(Error::bad_value(
                     "cannot use a positional projection and return the new document",

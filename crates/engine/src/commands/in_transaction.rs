@@ -162,15 +162,15 @@ impl Statement {
     }
 }
 
-/// Refuses the read concern `snapshot` for a command that makes collections or indexes.
+/// Refuses read concerns other than `local` for a command that makes collections or indexes.
 ///
 /// # Errors
 /// InvalidOptions.
 pub(super) fn refuse_snapshot(args: &Args<'_>) -> Result<()> {
     let level = args.get("readConcern").and_then(Val::as_doc).and_then(|doc| doc.get("level"));
     match level {
-        Some(Val::String("snapshot")) => refuse(format!(
-            "{} does not support the read concern 'snapshot' in a transaction",
+        Some(Val::String(level @ ("snapshot" | "majority"))) => refuse(format!(
+            "{} does not support the read concern '{level}' in a transaction",
             args.place
         )),
         _ => Ok(()),

@@ -345,7 +345,8 @@ impl Find<'_> {
         let context = constants.context();
         let filter = Arc::new(Filter::parse(self.filter.unwrap_or(RawDoc::empty()), &context)?);
         let (sort, natural) = parse_sort(self.sort, constants.collation())?;
-        let projection = parse_projection(self.projection, &context)?;
+        let projection =
+            parse_projection(self.projection, self.filter.unwrap_or(RawDoc::empty()), &context)?;
         self.check_score(&filter, sort.as_ref())?;
         check_natural(self.hint, natural)?;
         let hint = self.hint.or(natural);
@@ -450,7 +451,7 @@ impl Find<'_> {
         let filter = Filter::parse(self.filter.unwrap_or(RawDoc::empty()), &context)?;
         let (sort, natural) = parse_sort(self.sort, constants.collation())?;
         check_natural(self.hint, natural)?;
-        parse_projection(self.projection, &context)?;
+        parse_projection(self.projection, self.filter.unwrap_or(RawDoc::empty()), &context)?;
         self.check_score(&filter, sort.as_ref())?;
         match filter.text() {
             Some(_) => Err(query::text::query::no_index()),
@@ -506,11 +507,45 @@ fn check_natural(hint: Option<Val<'_>>, sort: Option<Val<'_>>) -> Result<()> {
 
 fn parse_projection(
     projection: Option<RawDoc<'_>>,
+    filter: RawDoc<'_>,
     context: &ParseContext<'_>,
 ) -> Result<Option<Arc<Projection>>> {
     let Some(projection) = projection.filter(|doc| !doc.is_empty()) else { return Ok(None) };
     let projection = Projection::parse(projection, context, Mode::Find)?;
+    if projection.needs_position() {
+        refuse_beside_position(filter)?;
+    }
     Ok((!projection.is_identity()).then(|| Arc::new(projection)))
+}
+
+/// Refuses conditions of a filter that say nothing of an array element, beside a positional
+/// projection.
+///
+/// # Errors
+/// QueryFeatureNotAllowed, BadValue and 5626500, by the kind of the condition.
+pub(super) fn refuse_beside_position(filter: RawDoc<'_>) -> Result<()> {
+    for (name, value) in filter {
+        let (code, what) = match (name, value.get()) {
+            ("$and" | "$or" | "$nor", Val::Array(parts)) => {
+                for (_, part) in parts {
+                    refuse_beside_position(part.as_doc().unwrap_or(RawDoc::empty()))?;
+                }
+                continue;
+            }
+            ("$expr" | "$jsonSchema", _) => (Code(224), format!("{name} is")),
+            ("$text" | "$where", _) => (Code::BAD_VALUE, format!("{name} is")),
+            (_, Val::Document(tests))
+                if ["$near", "$nearSphere", "$geoNear"]
+                    .iter()
+                    .any(|near| tests.find(near).is_some()) =>
+            {
+                (Code(5_626_500), "$geoNear, $near, and $nearSphere are".to_owned())
+            }
+            _ => continue,
+        };
+        return Err(Error::new(code, format!("{what} not allowed in this context")));
+    }
+    Ok(())
 }
 
 /// Returns the collection of this name for writing; refuses views.

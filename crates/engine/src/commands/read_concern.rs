@@ -64,6 +64,12 @@ impl<'a> ReadConcern<'a> {
         let level = match doc.get("level") {
             None => None,
             Some(Val::String(level)) if LEVELS.contains(&level) => Some(level),
+            Some(other) if other.as_str().is_none() => {
+                return Err(Error::type_mismatch(format!(
+                    "BSON field 'readConcern.level' is the wrong type '{}', expected type 'string'",
+                    other.kind().name()
+                )));
+            }
             Some(_) => {
                 return Err(Error::bad_value(
                     "Enumeration value for field 'readConcern.level' is not a valid value.",

@@ -241,6 +241,7 @@ fn metrics(context: &Context<'_>, out: &mut Writer<'_>) {
         put(out, "updated", &metrics.documents_updated);
     });
     out.doc("operation", |out| {
+        put(out, "scanAndOrder", &engine.data.resources.blocking_sorts);
         put(out, "writeConflicts", &context.engine.data.write_conflicts);
     });
     out.doc("queryExecutor", |out| {
@@ -256,6 +257,10 @@ fn metrics(context: &Context<'_>, out: &mut Writer<'_>) {
     out.doc("retryableWrites", |out| {
         put(out, "retriedStatementsCount", &metrics.retried_writes);
         put(out, "historyBytesWritten", &metrics.retry_bytes);
+    });
+    out.doc("ttl", |out| {
+        put(out, "deletedDocuments", &engine.background.ttl.deleted);
+        put(out, "passes", &engine.background.ttl.passes);
     });
 }
 

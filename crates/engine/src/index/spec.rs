@@ -162,6 +162,9 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
         if fields.unique == Some(true) {
             out.bool("unique", true);
         }
+        if fields.hidden == Some(true) {
+            out.bool("hidden", true);
+        }
         for (name, value) in spec {
             match name {
                 "background" | "sparse" => drop(out.bool(name, value.get().truthy())),
@@ -169,9 +172,6 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
                 _ if KEPT.contains(&name) => drop(out.raw(name, value)),
                 _ => {}
             }
-        }
-        if fields.hidden == Some(true) {
-            out.bool("hidden", true);
         }
         if fields.prepare_unique {
             out.bool("prepareUnique", true);

@@ -123,7 +123,9 @@ pub fn apply(
     let Access::Index(candidate) = &mut plan.access else { return };
     let Some(included) = projection.and_then(Projection::included_paths) else { return };
     let position = projection.is_some_and(Projection::needs_position);
-    let needed = needed_paths(Some(filter), sort, included).filter(|_| !position);
+    // What the bounds say is not tested again.
+    let open = Some(filter).filter(|filter| !filter.without(candidate.all_implied()).is_empty());
+    let needed = needed_paths(open, sort, included).filter(|_| !position);
     let Some(needed) = needed else { return };
     candidate.cover = Cover::of(&candidate.index, candidate.path.as_deref(), &needed).map(Arc::new);
 }

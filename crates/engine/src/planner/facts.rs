@@ -65,6 +65,9 @@ impl Fact<'_> {
     pub fn fits(&self, index: &Index, at: usize) -> bool {
         let collation = index.collation.as_deref();
         let kind = match self.kind {
+            // `{"a.0": null}` holds for an array of documents without a field `0` too, whose key is
+            // that of its first element.
+            Kind::Some if self.names_position() && self.allows_null() => false,
             // The array [MinKey] is above MinKey, and its entry is not. The same for MaxKey.
             Kind::Some if index.is_multikey_at(at) => !self.tests.iter().any(|test| match test {
                 Test::Gt(value) => value.get() == Val::MinKey,
@@ -86,6 +89,17 @@ impl Fact<'_> {
             && self.tests.iter().all(|test| bounds::fits(test, collation))
     }
 
+    /// Whether the path has a number, which may be a position in an array.
+    fn names_position(&self) -> bool {
+        self.path.split('.').any(|part| array_index(part).is_some())
+    }
+
+    /// Whether null, the value of a missing field, is inside the bounds.
+    fn allows_null(&self) -> bool {
+        let null = value::keys::key(Val::Null);
+        self.bounds.intervals.iter().any(|interval| interval.from <= null && null < interval.to)
+    }
+
     /// The number of names of the longest path whose array elements are the same for both
     /// predicates; 0 without a common `$elemMatch`.
     pub fn common_depth(&self, other: &Fact<'_>) -> usize {
@@ -95,7 +109,7 @@ impl Fact<'_> {
 
     /// What must still be tested when column `at` of the index is inside the bounds.
     pub fn tightness(&self, index: &Index, at: usize) -> Tightness {
-        let places = self.path.split('.').any(|part| array_index(part).is_some());
+        let places = self.names_position();
         let negated = self.kind != Kind::Some && index.is_multikey_at(at);
         // All entries of a sparse index with one field belong to documents that have the field.
         if self.is_existence() && index.fields.len() == 1 && !places {

@@ -29,6 +29,10 @@ impl Plan {
         if matches!(self.access, Access::Collection(_)) {
             op.count_collection_scan();
         }
+        let sorts = rest.sort.is_some() && !self.sorted;
+        if sorts {
+            op.count_blocking_sort();
+        }
         if op.is_profiled() {
             let mut shape = match (&self.access, scan) {
                 (_, "DISTINCT_SCAN") => None,
@@ -40,7 +44,6 @@ impl Plan {
             {
                 shape.key = None;
             }
-            let sorts = rest.sort.is_some() && !self.sorted;
             op.report(|report| (report.shape, report.sorts) = (shape, sorts));
         }
     }

@@ -22,7 +22,16 @@ pub(crate) fn create(
     like: Option<&Collection>,
 ) -> Result<Arc<Collection>> {
     let options = DocBuf::build(|out| {
-        out.extend(options.as_doc()).bool("temp", true);
+        // In the order in which MongoDB logs options.
+        let (sizes, others): (Vec<_>, Vec<_>) = (options.as_doc().iter())
+            .partition(|(name, _)| matches!(*name, "capped" | "size" | "max"));
+        for (name, value) in sizes {
+            out.raw(name, value);
+        }
+        out.bool("temp", true);
+        for (name, value) in others {
+            out.raw(name, value);
+        }
     });
     data.change_catalog(|catalog, batch| {
         let made = change::create(&data.ids, catalog, batch, db, name, options)?;

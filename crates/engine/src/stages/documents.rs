@@ -2,10 +2,13 @@
 
 use super::row::{Position, Source};
 use super::{Role, Stage, StageContext, StageRow};
-use crate::exec::Stream;
 use crate::exec::ready::Ready;
+use crate::exec::{Doc, Stream};
+use crate::operation::Operation;
 use bumpalo::Bump;
+use query::DeferredVariable;
 use query::expr::{Env, Expr};
+use std::sync::Arc;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
@@ -18,12 +21,27 @@ pub(super) static ROW: StageRow = StageRow {
 };
 
 struct Documents {
-    docs: Vec<DocBuf>,
+    contents: Contents,
     source: OwnedVal,
 }
 
+enum Contents {
+    Known(Vec<DocBuf>),
+    /// They depend on variables of a join, which each document of the outer pipeline sets.
+    Deferred(Arc<Expr>),
+}
+
 fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
-    let expr = Expr::parse(value, context)?;
+    let compile = || Expr::parse(value, context);
+    let (expr, deferred) = DeferredVariable::watch(context.deferred, compile);
+    let contents = match expr? {
+        expr if deferred => Contents::Deferred(Arc::new(expr)),
+        expr => Contents::Known(compute(&expr)?),
+    };
+    Ok(Box::new(Documents { contents, source: value.into() }))
+}
+
+fn compute(expr: &Expr) -> Result<Vec<DocBuf>> {
     let arena = Bump::new();
     let Val::Array(array) = expr.eval(&Env::new(RawDoc::empty(), &arena))? else {
         return Err(Error::new(
@@ -45,12 +63,31 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         };
         docs.push(DocBuf::from(doc));
     }
-    Ok(Box::new(Documents { docs, source: value.into() }))
+    Ok(docs)
+}
+
+/// Computes its documents when the first is asked for.
+struct Computed {
+    expr: Arc<Expr>,
+    docs: Option<Ready>,
+}
+
+impl Stream for Computed {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        let docs = match &mut self.docs {
+            Some(docs) => docs,
+            none => none.insert(Ready(compute(&self.expr)?.into_iter())),
+        };
+        docs.next(op)
+    }
 }
 
 impl Stage for Documents {
     fn open(&self, _: Box<dyn Stream>) -> Box<dyn Stream> {
-        Box::new(Ready(self.docs.clone().into_iter()))
+        match &self.contents {
+            Contents::Known(docs) => Box::new(Ready(docs.clone().into_iter())),
+            Contents::Deferred(expr) => Box::new(Computed { expr: expr.clone(), docs: None }),
+        }
     }
 
     fn role(&self) -> Role<'_> {

@@ -283,6 +283,8 @@ fn join_fields(on: Val<'_>) -> Result<Vec<Path>> {
             );
         }
     }
+    // The order in which an inserted document gets them.
+    fields.sort_by(|a, b| a.text().cmp(b.text()));
     Ok(fields)
 }
 

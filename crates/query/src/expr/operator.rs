@@ -113,6 +113,29 @@ static STOPPING: &[&str] = &[
     "$zip",
 ];
 
+/// Sorted: the operators that MongoDB does not compute early.
+static COMPUTED_LATE: &[&str] = &[
+    "$bottom",
+    "$bottomN",
+    "$firstN",
+    "$getField",
+    "$lastN",
+    "$maxN",
+    "$minN",
+    "$replaceAll",
+    "$replaceOne",
+    "$setEquals",
+    "$setField",
+    "$sortArray",
+    "$top",
+    "$topN",
+    "$unsetField",
+    "$zip",
+];
+
+/// Sorted: the operators that compare two values with each other.
+static COMPARING_PAIRS: &[&str] = &["$cmp", "$eq", "$gt", "$gte", "$lt", "$lte", "$ne"];
+
 /// Any number of operands.
 pub(crate) const MANY: usize = usize::MAX;
 
@@ -230,8 +253,14 @@ impl Operator {
         }
         // How text compares is known only when the expression runs, under a collation or not.
         let text = |node: &Node| node.as_constant().is_some_and(has_text);
-        let collated = COLLATED.binary_search(&self.name).is_ok() && arguments.iter().any(text);
-        let fold = self.pure && !collated && arguments.iter().all(Node::is_constant);
+        let collated = if COMPARING_PAIRS.binary_search(&self.name).is_ok() {
+            // Text and something else compare by their types.
+            arguments.iter().all(text)
+        } else {
+            COLLATED.binary_search(&self.name).is_ok() && arguments.iter().any(text)
+        };
+        let late = !self.pure || COMPUTED_LATE.binary_search(&self.name).is_ok();
+        let fold = !late && !collated && arguments.iter().all(Node::is_constant);
         let call = Node::Call(Box::new(Call {
             operator: self,
             arguments,

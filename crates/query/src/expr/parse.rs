@@ -25,6 +25,11 @@ impl<'p> Parser<'p> {
         self.ctx
     }
 
+    /// Whether errors of constants are left for execution.
+    pub(crate) fn is_lenient(&self) -> bool {
+        self.lenient
+    }
+
     /// Calls a function while errors of constants are left for execution.
     pub(crate) fn leniently<T>(&mut self, run: impl FnOnce(&mut Parser<'p>) -> T) -> T {
         let before = std::mem::replace(&mut self.lenient, true);

@@ -184,12 +184,16 @@ pub(super) fn is_operators(doc: RawDoc<'_>, incomplete: bool) -> bool {
 /// sees all required conditions in one list.
 fn all_of(nodes: Vec<Node>) -> Node {
     let mut flat = Vec::with_capacity(nodes.len());
+    // As in MongoDB, nested conjunctions go behind the others, `$all` of several values among them.
+    let mut behind = Vec::new();
     for node in nodes {
         match node {
-            Node::And(inner) => flat.extend(inner),
+            Node::And(inner) => behind.extend(inner),
+            Node::Leaf(leaf) if is_conjunction(&leaf.test) => behind.push(Node::Leaf(leaf)),
             node => flat.push(node),
         }
     }
+    flat.append(&mut behind);
     // Expensive conditions come last, so that a leaf that fails avoids them. The order of the
     // others is kept, because the last match in an array sets the position for `$`.
     flat.sort_by_key(|node| match node {
@@ -207,6 +211,14 @@ fn all_of(nodes: Vec<Node>) -> Node {
     }
 }
 
+fn is_conjunction(test: &Test) -> bool {
+    match test {
+        Test::And(_) => true,
+        Test::Collated(collated) => is_conjunction(&collated.test),
+        _ => false,
+    }
+}
+
 fn and(
     parser: &Parser<'_>,
     name: &'static str,
@@ -214,7 +226,7 @@ fn and(
     place: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
-    nodes.extend(parser.list(name, value, place)?);
+    nodes.push(all_of(parser.list(name, value, place)?));
     Ok(())
 }
 

@@ -76,7 +76,9 @@ fn operator(test: &Test) -> u8 {
         Test::Exists => 10,
         Test::In { .. } => 11,
         Test::Bits(_) => 12,
-        Test::Not(_) | Test::And(_) => 13,
+        Test::Not(_) => 13,
+        // The values of an `$all`.
+        Test::And(tests) => tests.last().map_or(13, operator),
         Test::Type(_) => 14,
         Test::Geo(_) | Test::Near(_) => 15,
         Test::Collated(collated) => operator(&collated.test),

@@ -297,16 +297,16 @@ pub(super) fn parse_text(text: &str, zone: Option<Zone>) -> Result<i64> {
     if !compact_day && reader.rest.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(bad(text, "The day or year has too many digits"));
     }
-    if !reader.eat('T') && !reader.eat('t') {
-        reader.blanks();
-    }
+    let spaced = reader.rest.starts_with(' ');
+    reader.blanks();
+    let marked = reader.eat('T') || reader.eat('t');
     let compact = reader.rest.bytes().take_while(u8::is_ascii_digit).count() == 6;
     if fields.day.is_some() && compact {
         let (hour, minute) = (reader.number(2).unwrap_or(0), reader.number(2).unwrap_or(0));
         fields.time = checked_time(text, hour, minute, reader.number(2).unwrap_or(0), 0)?;
         reader.blanks();
     } else if fields.day.is_some() && reader.rest.starts_with(|c: char| c.is_ascii_digit()) {
-        fields.time = read_time(text, &mut reader)?;
+        fields.time = read_time(text, &mut reader, marked || !spaced)?;
         reader.blanks();
     }
     if fields.day.is_some() {
@@ -430,11 +430,14 @@ fn read_day_first(text: &str, first: i64, reader: &mut Reader<'_>) -> Option<Res
     })
 }
 
-fn read_time(text: &str, reader: &mut Reader<'_>) -> Result<i64> {
+/// Reads a time of the day. An hour alone is one only with `am` or `pm`, or where it `may_be_alone`.
+fn read_time(text: &str, reader: &mut Reader<'_>, may_be_alone: bool) -> Result<i64> {
     let invalid = || bad(text, "The parsed time was invalid");
+    let mut alone = true;
     let mut hour = reader.number(2).ok_or_else(invalid)?;
     let (mut minute, mut second, mut ms) = (0, 0, 0);
     if reader.eat(':') || reader.eat('.') {
+        alone = false;
         minute = reader.number(2).ok_or_else(invalid)?;
         if reader.eat(':') || reader.eat('.') {
             second = reader.number(2).ok_or_else(invalid)?;
@@ -452,6 +455,8 @@ fn read_time(text: &str, reader: &mut Reader<'_>) -> Result<i64> {
         reader.blanks();
         reader.rest = reader.rest.get(2..).unwrap_or("");
         hour = hour % 12 + if half == "pm" { 12 } else { 0 };
+    } else if alone && !may_be_alone {
+        return Err(invalid());
     }
     checked_time(text, hour, minute, second, ms)
 }

@@ -45,7 +45,11 @@ pub(super) fn parse(
     let regex = regex.ok_or_else(|| missing(31023, "regex"))?;
     let options = options.unwrap_or_else(|| Node::constant(Val::Missing));
     let compiled = match (regex.as_constant(), options.as_constant()) {
-        (Some(regex), Some(options)) => compile(name, regex, options)?,
+        (Some(regex), Some(options)) => match compile(name, regex, options) {
+            // Calling it fails with the same error.
+            Err(_) if parser.is_lenient() => None,
+            compiled => compiled?,
+        },
         _ => None,
     };
     Ok(Node::Call(Box::new(Call {
