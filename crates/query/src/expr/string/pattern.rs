@@ -63,6 +63,11 @@ pub(super) fn parse(
 
 /// The compiled pattern; `None` where it is null.
 fn compile(name: &str, regex: Val<'_>, options: Val<'_>) -> Result<Option<Regex>> {
+    let wrong =
+        || Error::new(Code(51105), format!("{name} needs 'regex' to be of type string or regex"));
+    if !matches!(regex, Val::String(_) | Val::Regex(..)) && !regex.is_nullish() {
+        return Err(wrong());
+    }
     let written = match options {
         Val::String(options) => Some(options),
         value if value.is_nullish() => None,
@@ -88,12 +93,7 @@ fn compile(name: &str, regex: Val<'_>, options: Val<'_>) -> Result<Option<Regex>
             (pattern, written.unwrap_or(own))
         }
         value if value.is_nullish() => return Ok(None),
-        _ => {
-            return Err(Error::new(
-                Code(51105),
-                format!("{name} needs 'regex' to be of type string or regex"),
-            ));
-        }
+        _ => return Err(wrong()),
     };
     refuse_flags(name, options)?;
     if pattern.contains('\0') {
@@ -146,15 +146,16 @@ fn refuse_flags(name: &str, options: &str) -> Result<()> {
 fn operands<'a>(call: &'a Call, env: &Env<'a>) -> Result<Option<(&'a str, Cow<'a, Regex>)>> {
     let name = call.operator.name;
     let input = call.argument(0, env)?;
+    if !matches!(input, Val::String(_)) && !input.is_nullish() {
+        return Err(Error::new(Code(51104), format!("{name} needs 'input' to be of type string")));
+    }
     let regex = match &call.regex {
         Some(regex) => Some(Cow::Borrowed(regex)),
         None => compile(name, call.argument(1, env)?, call.argument(2, env)?)?.map(Cow::Owned),
     };
     match (input, regex) {
         (Val::String(text), Some(regex)) => Ok(Some((text, regex))),
-        (Val::String(_), None) => Ok(None),
-        (value, _) if value.is_nullish() => Ok(None),
-        _ => Err(Error::new(Code(51104), format!("{name} needs 'input' to be of type string"))),
+        _ => Ok(None),
     }
 }
 
