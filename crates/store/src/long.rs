@@ -15,7 +15,7 @@ use std::ops::{Bound, RangeBounds};
 
 use sha2::{Digest, Sha256};
 
-use crate::{Bytes, Direction, MAX_KEY_BYTES, Result, StoreError};
+use crate::{Bytes, MAX_KEY_BYTES, Result, StoreError};
 
 /// Bytes of a digest.
 const DIGEST: usize = 32;
@@ -212,12 +212,13 @@ pub(crate) struct Group {
 pub(crate) type ReadAgain = Box<dyn Fn(&[u8]) -> Result<Option<Bytes>> + Send + Sync>;
 
 impl Group {
-    /// Reads the group of a stored entry. `next` returns the stored entries that follow.
+    /// Reads the group of a stored entry. `next` returns the stored entries that follow, in the order
+    /// of the range.
     pub(crate) fn read(
         (key, value): (Bytes, Bytes),
         mut next: impl FnMut() -> Result<Option<(Bytes, Bytes)>>,
         bounds: Option<&Bounds>,
-        direction: Direction,
+        is_reverse: bool,
         again: ReadAgain,
     ) -> Result<Group> {
         let first = Bytes::copy_from(key.get(..PLAIN_MAX).unwrap_or_default());
@@ -242,7 +243,7 @@ impl Group {
         }
         let mut group = Group { first, members: Vec::new().into_iter(), after: entry, again };
         group.sort(&mut members, &reference.unwrap_or_default())?;
-        if direction == Direction::Reverse {
+        if is_reverse {
             members.reverse();
         }
         group.members = members.into_iter();

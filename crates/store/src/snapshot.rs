@@ -503,7 +503,8 @@ impl Range {
         let space = self.space;
         let again = Box::new(move |key: &[u8]| snapshot.get_stored(space, key));
         let next = || self.source.next();
-        match Group::read(entry, next, self.bounds.as_deref(), self.direction, again) {
+        let is_reverse = self.direction == Direction::Reverse;
+        match Group::read(entry, next, self.bounds.as_deref(), is_reverse, again) {
             Ok(group) => self.group = Some(Box::new(group)),
             Err(error) => {
                 self.source = Source::Empty;
