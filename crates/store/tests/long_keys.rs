@@ -13,6 +13,9 @@ use store::{
     Batch, Bytes, Direction, DiskStore, MemoryStore, Options, Snapshot, Space, Store, stored_entry,
 };
 
+/// Both ends of a range of keys.
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const SPACE: Space = Space::Indexes;
@@ -113,12 +116,7 @@ fn same(found: &[(Vec<u8>, Vec<u8>)], expected: &[(Vec<u8>, Vec<u8>)]) {
     assert!(found == expected, "found {:?}\nexpected {:?}", brief(found), brief(expected));
 }
 
-fn check(
-    snapshot: &Snapshot,
-    model: &Model,
-    keys: &[Vec<u8>],
-    bounds: &[(Bound<Vec<u8>>, Bound<Vec<u8>>)],
-) {
+fn check(snapshot: &Snapshot, model: &Model, keys: &[Vec<u8>], bounds: &[Bounds]) {
     for key in keys {
         let found = snapshot.get(SPACE, key).unwrap();
         assert_eq!(found.as_deref(), model.get(key).map(Vec::as_slice));
