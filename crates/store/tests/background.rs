@@ -539,6 +539,49 @@ fn read_bytes() -> u64 {
     line.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
+/// Removes the tables of the documents from the page cache of the system.
+fn forget_documents(folder: &Path) {
+    for file in std::fs::read_dir(folder.join("documents/tables")).unwrap().flatten() {
+        let file = std::fs::File::open(file.path()).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+}
+
+#[test]
+fn a_point_read_among_many_small_entries_reads_a_part_of_the_filter() {
+    const ENTRIES: u64 = 1_000_000;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let options = Options { cache_bytes: 1 << 20, ..Options::default() };
+    let key = |number: u64| [&[0, 0, 0, 1][..], &number.to_be_bytes()].concat();
+    let store = DiskStore::open(folder.path(), options.clone()).unwrap();
+    for half in 0..2 {
+        for first in (half..ENTRIES).step_by(20_000) {
+            let mut batch = Batch::new();
+            for number in (first..first + 20_000).step_by(2) {
+                batch.put(Space::Documents, &key(number), b"small");
+            }
+            store.write(&batch).unwrap();
+        }
+        store.checkpoint().unwrap();
+    }
+    store.compact(Space::Documents, &|| true).unwrap();
+    store.close().unwrap();
+    drop(store);
+    let store = DiskStore::open(folder.path(), options).unwrap();
+    forget_documents(folder.path());
+    let snapshot = store.snapshot();
+    let before = read_bytes();
+    const READS: u64 = 200;
+    for read in 0..READS {
+        let found = snapshot.get(Space::Documents, &key(read * 7_919_003 % ENTRIES)).unwrap();
+        assert_eq!(&*found.unwrap(), b"small");
+    }
+    // The whole filter has more than a megabyte.
+    let each = (read_bytes() - before) / READS;
+    assert!(each <= 48 << 10, "{each} bytes for each read");
+}
+
 #[test]
 fn a_point_read_of_what_is_not_cached_reads_little_around_it() {
     const ENTRIES: u64 = 20_000;
@@ -561,14 +604,7 @@ fn a_point_read_of_what_is_not_cached_reads_little_around_it() {
         store.write(&batch).unwrap();
     }
     store.checkpoint().unwrap();
-    let forget = || {
-        for file in std::fs::read_dir(folder.path().join("documents/tables")).unwrap().flatten() {
-            let file = std::fs::File::open(file.path()).unwrap();
-            file.sync_all().unwrap();
-            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-        }
-    };
-    forget();
+    forget_documents(folder.path());
     let before = read_bytes();
     let snapshot = store.snapshot();
     const READS: u64 = 200;
@@ -579,7 +615,7 @@ fn a_point_read_of_what_is_not_cached_reads_little_around_it() {
     let each = (read_bytes() - before) / READS;
     assert!(each <= 32 << 10, "{each} bytes for each read");
     // A scan reads ahead, and the next point reads do not.
-    forget();
+    forget_documents(folder.path());
     let (from, to) = (key(0), key(ENTRIES));
     let mut range = snapshot
         .range(Space::Documents, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)

@@ -17,7 +17,6 @@ use store::{
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 const SPACE: Space = Space::Indexes;
 /// Where the trees cut a key.

@@ -256,7 +256,8 @@ impl Watch<'_, '_> {
 
     fn sample(&self, row: &mut Row, status: &mut Client) -> Result<()> {
         row.memory = row.memory.max(self.server.process().memory()?);
-        row.disk = row.disk.max(self.server.space());
+        let disk = self.server.space();
+        row.disk = row.disk.max(disk);
         let command = DocBuf::build(|out| {
             out.i32("serverStatus", 1);
         });
@@ -266,6 +267,10 @@ impl Watch<'_, '_> {
             let number = doc.and_then(|doc| doc.get(name)).and_then(Val::as_i64_exact);
             number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
         };
+        let log = store.and_then(|store| store.get("log")).and_then(Val::as_doc);
+        let change_log = number(log, "diskBytes");
+        row.change_log = row.change_log.max(change_log);
+        row.data = row.data.max(disk.saturating_sub(change_log));
         row.pinned = row.pinned.max(number(store, "pinnedBytes"));
         row.snapshots = row.snapshots.max(number(store, "openSnapshots"));
         for (_, tree) in store.into_iter().flat_map(|store| store.iter()) {

@@ -319,6 +319,7 @@ impl Store for DiskStore {
             self.shared.tracker.publish(seqno);
         }
         self.shared.work.want_sync();
+        self.shared.reserve.measure_free();
         let delay = match self.shared.reserve.is_scarce() {
             true => Duration::ZERO,
             false => self.shared.options.reclaim_interval,

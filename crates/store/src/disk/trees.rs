@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lsm_tree::coding::Decode;
 use lsm_tree::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
-    HashRatioPolicy, PinningPolicy, RestartIntervalPolicy,
+    HashRatioPolicy, PartitioningPolicy, PinningPolicy, RestartIntervalPolicy,
 };
 use lsm_tree::table::block::Header;
 use lsm_tree::{
@@ -90,6 +90,9 @@ impl TreeSetup {
                     bloom(BloomConstructionPolicy::FalsePositiveRate(0.000_1)),
                     bloom(BloomConstructionPolicy::BitsPerKey(10.0)),
                 ]))
+                // The filter of a merged table with many small entries has megabytes: reading it
+                // for one key would cost more than everything else. Its parts of 4 KiB are cached.
+                .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
                 .index_block_pinning_policy(PinningPolicy::all(true))
                 .filter_block_pinning_policy(PinningPolicy::new([true, true, false]));
         config.compaction_filter_factory = Some(Arc::new(DropFilterFactory::new(
