@@ -24,6 +24,7 @@ mod machine;
 mod patterns;
 mod pressure;
 mod process;
+mod readings;
 mod report;
 mod resources;
 mod security;
@@ -366,7 +367,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         if args.uri.is_some() {
             bail!("`patterns` starts its own servers: leave out --uri");
         }
-        results.patterns = patterns::measure(&programs, args.folder.as_deref(), &note)?;
+        results.patterns = readings::measure(&programs, args.folder.as_deref(), &note)?;
+        results.patterns.extend(patterns::measure(&programs, args.folder.as_deref(), &note)?);
     }
     if (selection.tls || selection.access) && args.uri.is_some() {
         bail!("`tls` and `access` start their own servers: leave out --uri");

@@ -84,6 +84,7 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
         });
     }
     bars.extend(super::patterns::bars(&results.patterns));
+    bars.extend(super::readings::bars(&results.patterns));
     bars
 }
 
@@ -207,6 +208,7 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
         )?;
     }
     super::patterns::table(out, &results.patterns)?;
+    super::readings::table(out, &results.patterns)?;
     super::security::table(out, results)?;
     for bar in bars {
         writeln!(out, "{} {}", if bar.reached { "PASS " } else { "SHORT" }, bar.text)?;

@@ -83,6 +83,7 @@ fn has_work(data: &Data) -> bool {
     catalog.collections().any(|collection| {
         expires(collection.options.as_doc())
             || collection.indexes.iter().any(|index| expires(index.spec.as_doc()))
+            || expiry_of_layout(collection).is_some()
     })
 }
 
@@ -92,7 +93,8 @@ pub fn round(data: &Data, now_ms: i64) -> u64 {
     let catalog = data.catalog.load_full();
     for collection in catalog.collections() {
         let by_index = collection.indexes.iter().map(|index| expired(collection, index, now_ms));
-        for delete in by_index.chain([expired_by_id(collection, now_ms)]) {
+        let others = [expired_by_id(collection, now_ms), expired_by_layout(collection, now_ms)];
+        for delete in by_index.chain(others) {
             let Some(delete) = delete else { continue };
             match data.run_command(&collection.db, delete.as_doc()) {
                 Ok(reply) => {
@@ -122,6 +124,32 @@ fn expired_by_id(collection: &Collection, now_ms: i64) -> Option<DocBuf> {
             deletes.push_doc(|out| {
                 out.doc("q", |out| {
                     out.doc("_id", |out| {
+                        out.append("$lt", Val::DateTime(before));
+                    });
+                });
+                out.i32("limit", 0);
+            });
+        });
+    }))
+}
+
+/// The path of a date and the seconds after which a layout lets documents expire.
+fn expiry_of_layout(collection: &Collection) -> Option<(&str, i64)> {
+    let layouts = collection.layouts.as_ref()?;
+    let current = layouts.patterns().iter().filter(|pattern| pattern.phase.is_maintained());
+    current.filter_map(|pattern| pattern.layout()?.expires()).next()
+}
+
+/// The command that deletes the documents that expired by a layout.
+fn expired_by_layout(collection: &Collection, now_ms: i64) -> Option<DocBuf> {
+    let (path, seconds) = expiry_of_layout(collection)?;
+    let before = now_ms.checked_sub(seconds.checked_mul(1000)?)?;
+    Some(DocBuf::build(|out| {
+        out.str("delete", &collection.name);
+        out.array("deletes", |deletes| {
+            deletes.push_doc(|out| {
+                out.doc("q", |out| {
+                    out.doc(path, |out| {
                         out.append("$lt", Val::DateTime(before));
                     });
                 });
@@ -202,5 +230,28 @@ mod tests {
         let ids: Vec<_> =
             batch.iter().map(|(_, d)| d.as_doc().and_then(|d| d.get("_id"))).collect();
         assert_eq!(ids, [2, 3, 4, 7].map(|id| Some(Val::Int32(id))));
+    }
+
+    #[test]
+    fn points_expire_by_their_layout() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("t", command.as_doc()).expect("works")
+        };
+        run("{create: 'c', patterns: [{name: 'p', kind: 'bucket', key: [], time: 'at', span: '1h',
+            expireAfterSeconds: 60}]}");
+        run("{insert: 'c', documents: [
+            {_id: 1, at: {$date: {$numberLong: '1000'}}},
+            {_id: 2, at: {$date: {$numberLong: '999000'}}},
+            {_id: 3, at: 5}]}");
+        assert!(has_work(&engine.inner().data));
+        round(&engine.inner().data, 1_000_000);
+        let reply = run("{find: 'c', projection: {_id: 1}, sort: {_id: 1}}");
+        let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc).expect("a cursor");
+        let batch = cursor.get("firstBatch").and_then(Val::as_array).expect("a batch");
+        let ids: Vec<_> =
+            batch.iter().map(|(_, d)| d.as_doc().and_then(|d| d.get("_id"))).collect();
+        assert_eq!(ids, [2, 3].map(|id| Some(Val::Int32(id))));
     }
 }

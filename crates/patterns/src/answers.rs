@@ -3,9 +3,11 @@
 //! A question has the collection that the query reads and the query's snapshot. All answers are
 //! for that snapshot.
 
+use crate::layout::Records;
 use crate::paths;
 use crate::pattern::Pattern;
 use crate::queue;
+use std::sync::Arc;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
 /// The data that a kind may read in order to answer: one snapshot of the store.
@@ -27,6 +29,10 @@ pub trait AnswerSnapshot {
     /// # Errors
     /// When the store fails.
     fn get(&self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>>;
+
+    /// The records of a collection as the layout of a pattern reads them; `None` if the pattern is
+    /// no layout of the collection.
+    fn records(&self, collection: &str, pattern: u32) -> Option<Arc<dyn Records>>;
 
     /// Whether a collection exists.
     fn has_collection(&self, collection: &str) -> bool;

@@ -10,6 +10,7 @@
 //! and writes in [`Area::Documents`] are those of the layout below it, and the lowest one accesses
 //! the store.
 
+use query::filter::Filter;
 use std::sync::Arc;
 use value::{Error, RawDoc, Result};
 
@@ -57,7 +58,7 @@ impl Span {
 
 /// What a reader needs of documents. A layout may leave out what is not needed, or return it in any
 /// form.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Demand {
     /// The paths that are read; `None` for whole documents. A layout need not load a field that it
     /// stores separately and that overlaps none of them.
@@ -67,16 +68,19 @@ pub struct Demand {
     /// Whether documents must be in key order. Without it a layout returns them in the cheapest
     /// order; each still once.
     pub ordered: bool,
+    /// The filter of the reader. A layout may leave out documents that do not match.
+    pub filter: Option<Arc<Filter>>,
 }
 
 impl Demand {
     /// Whole documents, in the order of their keys.
-    pub const WHOLE: &Demand = &Demand { paths: None, unread: Vec::new(), ordered: true };
+    pub const WHOLE: &Demand =
+        &Demand { paths: None, unread: Vec::new(), ordered: true, filter: None };
 
     /// The paths that are read, in any order of documents.
     #[must_use]
     pub fn of(paths: Vec<String>) -> Demand {
-        Demand { paths: Some(paths), unread: Vec::new(), ordered: false }
+        Demand { paths: Some(paths), unread: Vec::new(), ordered: false, filter: None }
     }
 
     /// Whether anything at a path is read.
@@ -171,6 +175,25 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
         demand: &Demand,
     ) -> Result<Box<dyn RecordCursor>>;
 
+    /// Whether `check_write` may refuse a document because of others.
+    fn checks_writes(&self) -> bool {
+        false
+    }
+
+    /// Refuses a document before anything of it is written; the arguments are those of `put`.
+    ///
+    /// # Errors
+    /// DuplicateKey or PatternViolation; when the store fails.
+    fn check_write(
+        &self,
+        _records: &dyn Records,
+        _key: &[u8],
+        _old: Option<RawDoc<'_>>,
+        _new: RawDoc<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
     /// Stores a document; `old` is its previous image, `None` for a new one. Parts that are stored
     /// separately and did not change need not be written again.
     ///
@@ -212,11 +235,31 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
         part.bytes().len()
     }
 
+    /// Stores several new documents, each with its record key.
+    ///
+    /// # Errors
+    /// As `put`.
+    fn put_new(
+        &self,
+        records: &mut dyn RecordsMut,
+        documents: &[(&[u8], RawDoc<'_>)],
+    ) -> Result<()> {
+        documents.iter().try_for_each(|(key, new)| self.put(records, key, None, *new))
+    }
+
     /// Removes a document and all records that belong to it alone.
     ///
     /// # Errors
     /// When the store fails.
     fn delete(&self, records: &mut dyn RecordsMut, key: &[u8]) -> Result<()>;
+
+    /// Removes several documents.
+    ///
+    /// # Errors
+    /// As `delete`.
+    fn delete_many(&self, records: &mut dyn RecordsMut, keys: &[&[u8]]) -> Result<()> {
+        keys.iter().try_for_each(|key| self.delete(records, key))
+    }
 
     /// Stores a document without the layout. Used while the pattern is suspended, and to remove
     /// it.
@@ -226,6 +269,24 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
     fn put_plain(&self, records: &mut dyn RecordsMut, key: &[u8], new: RawDoc<'_>) -> Result<()> {
         self.delete(records, key)?;
         records.put(Area::Documents, key, new.bytes().to_vec())
+    }
+
+    /// The stored records as clients may ask for them (`rawBuckets`), each with a key; or the
+    /// statistics of a level. `None` if the layout has no such view.
+    ///
+    /// # Errors
+    /// BadValue for an unknown level; when the store fails.
+    fn raw(
+        &self,
+        _records: &dyn Records,
+        _level: Option<&str>,
+    ) -> Result<Option<Box<dyn RecordCursor>>> {
+        Ok(None)
+    }
+
+    /// The path of a date and the number of seconds after which documents expire.
+    fn expires(&self) -> Option<(&str, i64)> {
+        None
     }
 
     /// Looks for records that belong to no document, and for records that contradict each other.

@@ -180,7 +180,48 @@ fn form_takes(form: &str, option: &str) -> bool {
 fn contradictions_are_refused_with_the_reason() {
     let cases: &[(&str, &str)] = &[
         ("{name: 'p', fields: {a: 1}}", "'kind' is missing"),
-        ("{kind: 'bucket', name: 'p'}", "'bucket' is not available"),
+        ("{kind: 'archive', name: 'p'}", "'archive' is not available"),
+        ("{kind: 'bucket'}", "the option 'key' is missing"),
+        ("{kind: 'bucket', key: ['s']}", "the option 'time' is missing"),
+        ("{kind: 'bucket', key: ['s'], time: 'ts'}", "the option 'span' is missing"),
+        ("{kind: 'bucket', key: 's', time: 'ts', span: '1h'}", "'key' must be an array"),
+        ("{kind: 'bucket', key: [1], time: 'ts', span: '1h'}", "'key' must be an array of paths"),
+        ("{kind: 'bucket', key: ['_id'], time: 'ts', span: '1h'}", "'key' cannot name '_id'"),
+        ("{kind: 'bucket', key: ['a', 'a.b'], time: 'ts', span: '1h'}", "both 'a' and 'a.b'"),
+        ("{kind: 'bucket', key: ['ts'], time: 'ts', span: '1h'}", "'key' and 'time' conflict"),
+        ("{kind: 'bucket', key: [], time: '_id', span: '1h'}", "'time' cannot be '_id'"),
+        ("{kind: 'bucket', key: [], time: 'ts', span: '1w'}", "found '1w'"),
+        ("{kind: 'bucket', key: [], time: 'ts', span: '5ms'}", "found '5ms'"),
+        ("{kind: 'bucket', key: [], time: 'ts', span: {count: 0}}", "'span.count' must be"),
+        ("{kind: 'bucket', key: [], time: 'ts', span: {rows: 1}}", "'span.rows' is unknown"),
+        (
+            "{kind: 'bucket', key: [], time: 'ts', span: '1h', maxCount: 1000000}",
+            "'maxCount' cannot be above",
+        ),
+        (
+            "{kind: 'bucket', key: [], time: 'ts', span: '1h', rollup: {fields: {v: ['median']}}}",
+            "'rollup.fields.v' must be",
+        ),
+        (
+            "{kind: 'bucket', key: [], time: 'ts', span: '1h', rollup: {levels: ['1h', '60m']}}",
+            "names one span twice",
+        ),
+        (
+            "{kind: 'bucket', key: [], time: 'ts', span: '1h', onDuplicate: 'keep'}",
+            "'keep' is not available",
+        ),
+        (
+            "{kind: 'bucket', key: [], time: 'ts', span: '1h', outOfOrder: 'no'}",
+            "'outOfOrder' must be one of",
+        ),
+        (
+            "{kind: 'bucket', key: [], time: 'ts', span: '1h', expireAfterSeconds: 0}",
+            "'expireAfterSeconds'",
+        ),
+        (
+            "{kind: 'bucket', key: [], time: 'ts', span: '1h', mode: {every: '1h'}}",
+            "'mode' must be 'sync'",
+        ),
         ("{kind: 'magic', name: 'p'}", "'magic' is not a kind of pattern"),
         ("{kind: 'computed', fields: {}}", "'fields' must have 1 to 200"),
         ("{kind: 'computed', fields: {a: '$b'}, mode: {async: {}}}", "'mode' must be 'sync' here"),

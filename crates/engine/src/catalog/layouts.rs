@@ -35,6 +35,18 @@ impl Layouts {
         (!layers.is_empty()).then(|| Arc::new(Layouts { id: self.id, layers }))
     }
 
+    /// Returns whether new documents of one statement are better stored together: there is one
+    /// layout, it is in use, puts many documents into one record, and does not compare them.
+    #[must_use]
+    pub fn stores_together(&self) -> bool {
+        match &*self.layers {
+            [pattern] => pattern.layout().is_some_and(|layout| {
+                pattern.phase.is_maintained() && layout.holds_many() && !layout.checks_writes()
+            }),
+            _ => false,
+        }
+    }
+
     /// Returns the number of layouts.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -4,7 +4,7 @@ use super::find::{first_batch, new_cursor, write_cursor};
 use super::query::{Constants, Find, mentions_meta, rewrites};
 use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
 use super::stable_api;
-use super::{Command, Context, change_stream, count, find, oplog};
+use super::{Command, Context, change_stream, count, find, oplog, raw_buckets};
 use crate::access::Authorization;
 use crate::args::Args;
 use crate::catalog::Collection;
@@ -48,6 +48,7 @@ pub(super) static COMMAND: Command = Command {
         "runtimeConstants",
         "includeQueryStatsMetrics",
         "rewrite",
+        "rawBuckets",
     ]),
     privilege: Required::Custom(allowed),
     transactions: Transactions::Allowed,
@@ -119,6 +120,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let stream = oplog::open(context, name, pipeline, false)?;
         let cursor = new_cursor(context, Source::Stream(stream), namespace, None, false);
         return first_batch(context, cursor, batch_size, false, out);
+    }
+    if let Some(asked) = raw_buckets::asked(&args)? {
+        return raw_buckets::aggregate(context, &asked, pipeline, batch_size, out);
     }
     let first = pipeline.first().and_then(|(_, stage)| stage.as_doc()?.first());
     stages::check_source(first.map(|(name, _)| name), name.is_some())?;

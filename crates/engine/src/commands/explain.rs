@@ -70,10 +70,13 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if let Some(fields) = row.fields {
         context.args.check_fields(fields, true)?;
     }
-    let result = match row.explain {
-        Explain::Pipeline => super::explain_pipeline::explain(context, verbosity, out),
-        Explain::Query(query) => explain_query(context, query, verbosity, out),
-        Explain::Refused => {
+    let takes = row.fields.is_some_and(|fields| fields.contains(&"rawBuckets"));
+    let raw = if takes { super::raw_buckets::asked(&context.args)? } else { None };
+    let result = match (row.explain, raw) {
+        (_, Some(asked)) => super::raw_buckets::explain(context, &asked, verbosity, out),
+        (Explain::Pipeline, None) => super::explain_pipeline::explain(context, verbosity, out),
+        (Explain::Query(query), None) => explain_query(context, query, verbosity, out),
+        (Explain::Refused, None) => {
             Err(Error::new(Code::ILLEGAL_OPERATION, format!("Cannot explain cmd: {}", row.name)))
         }
     };

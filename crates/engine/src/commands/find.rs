@@ -3,7 +3,7 @@
 use super::explain::Query;
 use super::query::{Constants, Find, rewrites};
 use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
-use super::{Command, Context, aggregate, oplog, stable_api};
+use super::{Command, Context, aggregate, oplog, raw_buckets, stable_api};
 use crate::args::Args;
 use crate::catalog::Collection;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
@@ -52,6 +52,7 @@ pub(super) static COMMAND: Command = Command {
         "readOnce",
         "includeQueryStatsMetrics",
         "rewrite",
+        "rawBuckets",
         "collectionUUID",
     ]),
     by_uuid: true,
@@ -124,8 +125,11 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         context.op.report(|report| report.is_exhausted = true);
         return write_cursor(out, context.op, &namespace, |_| Ok(()));
     };
-    if collection.view().is_some() {
+    if collection.view().is_some() && raw_buckets::asked(&context.args)?.is_none() {
         return aggregate::run_find_on_view(context, collection, &request, out);
+    }
+    if let Some(asked) = raw_buckets::asked(&context.args)? {
+        return raw_buckets::find(context, &asked, &request, out);
     }
     let seen = view.seen(collection)?;
     let collection = seen.as_ref().unwrap_or(collection);

@@ -210,6 +210,7 @@ impl<'a> Insert<'a> {
         let mut inserted = 0;
         let mut errors = Vec::new();
         let mut changed = false;
+        txn.begin_storing_later(&collection);
         for (at, doc) in prepared.iter().enumerate() {
             let statement = self.first_statement.wrapping_add((from + at) as i32);
             if let Some(retryable) = &self.retryable {
@@ -244,6 +245,7 @@ impl<'a> Insert<'a> {
                 }
             }
         }
+        txn.store_now()?;
         if changed {
             write::trim_capped(txn, &collection)?;
             if let Some(retryable) = &mut self.retryable {

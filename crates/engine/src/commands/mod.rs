@@ -114,6 +114,7 @@ mod plan_cache_list_filters;
 mod plan_cache_set_filter;
 mod profile;
 pub mod query;
+mod raw_buckets;
 mod re_index;
 mod read_concern;
 mod refresh_sessions;

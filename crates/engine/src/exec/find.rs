@@ -62,11 +62,16 @@ impl FindOptions {
             None => self.needed.clone().map(|paths| Reads { paths, ..Reads::default() }),
         };
         let Some(Reads { paths, mut excluded, passes }) = reads else {
-            return Demand { ordered, ..Demand::WHOLE.clone() };
+            return Demand { ordered, filter: self.filter.clone(), ..Demand::WHOLE.clone() };
         };
         let read = cover::needed_paths(filter, sort, paths);
         if !passes {
-            return Demand { paths: read, unread: Vec::new(), ordered };
+            return Demand {
+                paths: read,
+                unread: Vec::new(),
+                ordered,
+                filter: self.filter.clone(),
+            };
         }
         match read {
             Some(read) => {
@@ -74,7 +79,7 @@ impl FindOptions {
             }
             None => excluded.clear(),
         }
-        Demand { paths: None, unread: excluded, ordered }
+        Demand { paths: None, unread: excluded, ordered, filter: self.filter.clone() }
     }
 }
 

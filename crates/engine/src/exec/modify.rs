@@ -262,6 +262,7 @@ pub fn for_each_match(
             };
             let part_read = part_demand(txn, &current, target);
             let part_read = part_read.map(|part| Arc::new(Reader::new((*part).clone())));
+            txn.begin_storing_later(&current);
             for row in &rows {
                 let newer;
                 let row = if trusted {
@@ -284,6 +285,7 @@ pub fn for_each_match(
                     }
                 }
             }
+            txn.store_now()?;
             Ok(part)
         })?;
         total.matched += part.matched;

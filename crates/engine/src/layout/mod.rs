@@ -21,7 +21,7 @@ pub use stack::{check, convert};
 
 use crate::catalog::{Collection, Layouts};
 use crate::store_failed;
-use patterns::layout::Demand;
+use patterns::layout::{Demand, RecordCursor, Records};
 use std::sync::Arc;
 use store::{Bytes, Direction, Snapshot, Space};
 use value::{RawDoc, Result};
@@ -178,6 +178,71 @@ pub fn put_part(
 pub fn whole_size(collection: &Collection, part: RawDoc<'_>, demand: &Demand) -> usize {
     let layout = collection.layouts.as_ref().and_then(|layouts| layouts.part_writer());
     layout.map_or(part.bytes().len(), |layout| layout.whole_size(part, demand))
+}
+
+/// Returns the records of a collection as the layout of a pattern reads them.
+#[must_use]
+pub fn records(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    pattern: u32,
+) -> Option<Arc<dyn Records>> {
+    stack::records(layouts, snapshot, pattern)
+}
+
+/// Opens the stored records of a collection as clients may ask for them, or the statistics of a
+/// level. `None` if no layout has such a view.
+///
+/// # Errors
+/// BadValue for an unknown level; when the store fails.
+pub fn raw(
+    collection: &Collection,
+    snapshot: &Snapshot,
+    level: Option<&str>,
+) -> Result<Option<Box<dyn RecordCursor>>> {
+    match &collection.layouts {
+        None => Ok(None),
+        Some(layouts) => stack::raw(layouts, snapshot, level),
+    }
+}
+
+/// Refuses a document that the layouts must not store, before anything of it is written.
+///
+/// # Errors
+/// DuplicateKey or PatternViolation; when the store fails.
+#[inline]
+pub fn check_write(
+    collection: &Collection,
+    snapshot: &Snapshot,
+    key: &[u8],
+    old: Option<RawDoc<'_>>,
+    new: RawDoc<'_>,
+) -> Result<()> {
+    match &collection.layouts {
+        None => Ok(()),
+        Some(layouts) => stack::check_write(layouts, snapshot, key, old, new),
+    }
+}
+
+/// Stores several new documents under their keys, in a collection whose only layout puts many into
+/// one record.
+///
+/// # Errors
+/// When the layout cannot store the documents, or when the store fails.
+pub fn put_new(
+    layouts: &Arc<Layouts>,
+    snapshot: &mut Snapshot,
+    documents: &[(Bytes, Vec<u8>)],
+) -> Result<()> {
+    stack::put_new(layouts, snapshot, documents)
+}
+
+/// Removes several documents of such a collection.
+///
+/// # Errors
+/// When the store fails.
+pub fn delete_many(layouts: &Arc<Layouts>, snapshot: &mut Snapshot, keys: &[Bytes]) -> Result<()> {
+    stack::delete_many(layouts, snapshot, keys)
 }
 
 /// Removes a document.

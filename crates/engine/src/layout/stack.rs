@@ -110,7 +110,13 @@ fn documents(
     };
     let (_, layout) = layouts.at(below).ok_or_else(no_layout)?;
     let records = Level { layouts, level: below, snapshot, reader: reader.cloned() };
-    layout.scan(&records, span, demanded(reader))
+    let demand = demanded(reader);
+    if layouts.count() > 1 && demand.filter.is_some() {
+        // A layout cannot tell what matches if another one above it stores fields apart.
+        let demand = Demand { filter: None, ..demand.clone() };
+        return layout.scan(&records, span, &demand);
+    }
+    layout.scan(&records, span, demand)
 }
 
 pub(super) fn put(
@@ -156,6 +162,71 @@ pub(super) fn put_part(
     layout.put_part(&mut records, record(key), demand, old, new)
 }
 
+pub(super) fn records(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    pattern: u32,
+) -> Option<Arc<dyn Records>> {
+    // Below another layout documents may lack fields.
+    let level = layouts.level_of(pattern).filter(|_| layouts.count() == 1)?;
+    Some(Level { layouts, level, snapshot, reader: None }.share())
+}
+
+pub(super) fn raw(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    level: Option<&str>,
+) -> Result<Option<Box<dyn RecordCursor>>> {
+    for at in 0..layouts.count() {
+        let (pattern, layout) = layouts.at(at).ok_or_else(no_layout)?;
+        if pattern.phase.is_current() {
+            let records = Level { layouts, level: at, snapshot, reader: None };
+            if let Some(found) = layout.raw(&records, level)? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn check_write(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    key: &[u8],
+    old: Option<RawDoc<'_>>,
+    new: RawDoc<'_>,
+) -> Result<()> {
+    for level in 0..layouts.count() {
+        let (pattern, layout) = layouts.at(level).ok_or_else(no_layout)?;
+        if pattern.phase.is_maintained() {
+            let records = Level { layouts, level, snapshot, reader: None };
+            layout.check_write(&records, record(key), old, new)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn put_new(
+    layouts: &Arc<Layouts>,
+    snapshot: &mut Snapshot,
+    documents: &[(Bytes, Vec<u8>)],
+) -> Result<()> {
+    let (_, layout) = layouts.at(0).ok_or_else(no_layout)?;
+    let documents: Vec<(&[u8], RawDoc<'_>)> =
+        documents.iter().map(|(key, doc)| (record(key), RawDoc::new(doc))).collect();
+    layout.put_new(&mut LevelMut { layouts, level: 0, snapshot }, &documents)
+}
+
+pub(super) fn delete_many(
+    layouts: &Arc<Layouts>,
+    snapshot: &mut Snapshot,
+    keys: &[Bytes],
+) -> Result<()> {
+    let (_, layout) = layouts.at(0).ok_or_else(no_layout)?;
+    let keys: Vec<&[u8]> = keys.iter().map(|key| record(key)).collect();
+    layout.delete_many(&mut LevelMut { layouts, level: 0, snapshot }, &keys)
+}
+
 pub(super) fn delete(layouts: &Arc<Layouts>, snapshot: &mut Snapshot, key: &[u8]) -> Result<()> {
     delete_at(layouts, layouts.count(), snapshot, record(key))
 }
@@ -195,6 +266,7 @@ pub fn convert(
     match pattern.phase {
         Phase::Clearing => layout.put_plain(&mut records, record, doc),
         _ => {
+            layout.check_write(&records, record, None, doc)?;
             layout.delete(&mut records, record)?;
             layout.put(&mut records, record, None, doc)
         }

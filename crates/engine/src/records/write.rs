@@ -171,8 +171,8 @@ pub(crate) fn insert_stored(
     let key = document_key(collection, &record);
     if collection.capped().is_none() {
         txn.guard(Space::Documents, &key);
-        let exists =
-            !txn.is_above_all(collection, &record) && txn.document(collection, &key)?.is_some();
+        let exists = !txn.is_above_all(collection, &record)
+            && (txn.stores_later(&key) || txn.document(collection, &key)?.is_some());
         if exists {
             let index = collection.indexes.first().ok_or_else(no_id_index)?;
             let values = DocBuf::build(|out| {
@@ -181,8 +181,11 @@ pub(crate) fn insert_stored(
             return Err(maintain::duplicate_key(collection, index, &values));
         }
     }
+    layout::check_write(collection, &txn.snapshot, &key, None, doc)?;
     maintain::replace(txn, collection, &record, maintain::Images::Inserted(doc))?;
-    layout::put(collection, &mut txn.snapshot, key.clone(), None, doc)?;
+    if !txn.store_later(collection, &key, doc) {
+        layout::put(collection, &mut txn.snapshot, key.clone(), None, doc)?;
+    }
     txn.count_insert(collection, record, doc.bytes().len() as i64);
     Ok(key)
 }
@@ -312,6 +315,7 @@ fn prepare_image(
         ));
     }
     txn.guard(Space::Documents, key);
+    layout::check_write(collection, &txn.snapshot, key, Some(old), new)?;
     maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, logged))?;
     txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
     Ok(())
@@ -340,7 +344,9 @@ pub(crate) fn delete_stored(
     let key = document_key(collection, record);
     txn.guard(Space::Documents, &key);
     maintain::replace(txn, collection, record, maintain::Images::Deleted(old))?;
-    layout::delete(collection, &mut txn.snapshot, key)?;
+    if !txn.delete_later(collection, &key) {
+        layout::delete(collection, &mut txn.snapshot, key)?;
+    }
     txn.count(collection, -1, -(old.bytes().len() as i64));
     Ok(())
 }

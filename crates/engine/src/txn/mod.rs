@@ -11,6 +11,7 @@ mod commit;
 mod data;
 mod fsync_lock;
 mod intents;
+mod later;
 mod open;
 mod past;
 mod pattern_work;
@@ -80,6 +81,8 @@ pub struct Transaction {
     pub(crate) work: PatternWork,
     /// The document that is being replaced by an image of which only a part was read.
     pub(crate) part: Option<PartWrite>,
+    /// Documents of the current statement that are stored or removed together at its end.
+    later: Option<Box<later::Later>>,
 }
 
 /// A document that is written as it was read: in part.
@@ -109,6 +112,7 @@ impl Transaction {
             locked: false,
             work: PatternWork::default(),
             part: None,
+            later: None,
         }
     }
 

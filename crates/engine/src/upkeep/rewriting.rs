@@ -12,6 +12,7 @@ use crate::store_failed;
 use crate::txn::View as Scope;
 use ::patterns::Pattern;
 use ::patterns::answers::{AnswerSnapshot, Asked, GroupQuery, Question, UnwindQuery, written};
+use ::patterns::layout::Records;
 use ::patterns::stats::Stats;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -256,7 +257,8 @@ impl<'q> Rewrites<'q> {
         ask: impl Fn(&Pattern, &Question<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let Some(bound) = &collection.patterns else { return Ok(None) };
-        for pattern in &bound.sources {
+        let layouts = bound.targets.iter().filter(|pattern| pattern.layout().is_some());
+        for pattern in bound.sources.iter().chain(layouts) {
             let silent = self.silence(collection, pattern)?;
             if silent.is_some() && self.declined.is_none() {
                 continue;
@@ -414,6 +416,11 @@ impl AnswerSnapshot for Rewrites<'_> {
         let key = write::document_key(collection, &write::record_of_id(collection, id));
         let found = layout::get(collection, &self.scope.snapshot, &key)?;
         Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+
+    fn records(&self, collection: &str, pattern: u32) -> Option<Arc<dyn Records>> {
+        let layouts = self.scope.catalog.get(self.db, collection)?.layouts.as_ref()?;
+        layout::records(layouts, &self.scope.snapshot, pattern)
     }
 
     fn has_collection(&self, collection: &str) -> bool {

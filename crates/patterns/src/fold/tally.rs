@@ -74,6 +74,22 @@ impl Tally {
         }
     }
 
+    /// Adds all numbers of another sum.
+    pub fn merge(&mut self, other: &Tally) {
+        self.whole += other.whole;
+        self.ints += other.ints;
+        self.longs += other.longs;
+        self.doubles += other.doubles;
+        self.double_sum.merge(&other.double_sum);
+        for (exponent, (count, high, low)) in &other.decimals {
+            let slot = self.decimals.entry(*exponent).or_default();
+            *slot = (slot.0 + count, slot.1 + high, slot.2 + low);
+        }
+        self.decimal_nan += other.decimal_nan;
+        self.decimal_infinite += other.decimal_infinite;
+        self.decimal_negative_infinite += other.decimal_negative_infinite;
+    }
+
     fn special_decimals(&self) -> i64 {
         self.decimal_nan + self.decimal_infinite + self.decimal_negative_infinite
     }

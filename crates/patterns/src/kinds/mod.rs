@@ -1,6 +1,7 @@
 //! The kinds of patterns: each has a folder and a row of `KINDS`. Their interface is
 //! `crate::kind::Kind`; only this folder names kinds.
 
+pub mod bucket;
 pub mod computed;
 pub mod extended_reference;
 #[cfg(feature = "test-kinds")]
@@ -24,6 +25,11 @@ pub struct KindRow {
 
 /// All kinds, by their names.
 pub static KINDS: &[KindRow] = &[
+    KindRow {
+        name: "bucket",
+        help: "Points of a series and a span of time, stored together with their statistics.",
+        parse: bucket::declaration::parse,
+    },
     KindRow {
         name: "computed",
         help: "Fields computed from the same document, or accumulated over documents of another collection.",
@@ -51,7 +57,6 @@ static LATER: &[&str] = &[
     "approximation",
     "archive",
     "attribute",
-    "bucket",
     "documentVersion",
     "inheritance",
     "outlier",
@@ -101,7 +106,7 @@ mod tests {
         let error = find("other").map(|row| row.name).expect_err("is no kind");
         assert_eq!(
             error.message(),
-            "'other' is not a kind of pattern; the kinds are 'computed', 'extendedReference', 'subset' and 'tree'"
+            "'other' is not a kind of pattern; the kinds are 'bucket', 'computed', 'extendedReference', 'subset' and 'tree'"
         );
         let error = find("compute").map(|row| row.name).expect_err("is no kind");
         assert!(error.message().contains("(did you mean 'computed'?)"), "{}", error.message());
