@@ -22,6 +22,7 @@ pub enum Repetition {
 /// Words that make a result depend on an index, on an undefined order, or on chance.
 const DEPENDS: &[&str] = &[
     "hint",
+    "rawBuckets",
     "min",
     "max",
     "returnKey",
