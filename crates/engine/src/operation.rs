@@ -10,7 +10,7 @@ pub use crate::resources::Resources;
 pub(crate) use crate::slot::NamedIn;
 pub use crate::slot::Slot;
 use crate::txn::{Data, Transaction, View};
-use patterns::shape::{Pin, Reader};
+use patterns::shape::{Named, Pin, Reader};
 use query::interrupt;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -98,6 +98,8 @@ pub struct Operation {
     pub bypasses_patterns: Cell<bool>,
     /// The form of documents that the command asks for.
     pin: Cell<Option<Pin>>,
+    /// The faces that the command names.
+    named: RefCell<Named>,
     /// Who runs the command; unknown until a shape needs it.
     reader: RefCell<Option<Arc<Reader>>>,
     /// The version of the API that the command asks for.
@@ -149,6 +151,7 @@ impl Operation {
             labelled: Cell::new(false),
             bypasses_patterns: Cell::new(false),
             pin: Cell::new(None),
+            named: RefCell::default(),
             reader: RefCell::default(),
             api: Cell::default(),
         }
@@ -158,6 +161,17 @@ impl Operation {
     pub(crate) fn pin_form(&self, pin: Pin) {
         self.pin.set(Some(pin));
         self.reader.take();
+    }
+
+    /// Sets the faces that the command names.
+    pub(crate) fn name_faces(&self, named: Named) {
+        *self.named.borrow_mut() = named;
+        self.reader.take();
+    }
+
+    /// The faces that the command names only to find documents: its result is without them.
+    pub(crate) fn faces_to_hide(&self) -> Vec<String> {
+        self.named.borrow().only_to_find().to_vec()
     }
 
     /// Makes the operation read for the reader that opened the cursor which it continues.
@@ -177,6 +191,7 @@ impl Operation {
                 app_name: (!name.is_empty()).then_some(name),
                 user: user.map(|(name, db)| format!("{db}.{name}")),
                 pinned: self.pin.get(),
+                named: self.named.borrow().clone(),
             })
         });
         known.clone()

@@ -4,6 +4,7 @@
 
 use crate::paths::meet;
 use crate::pattern::Pattern;
+use crate::shape::Shape;
 use value::{Code, Error, Result};
 
 /// Returns the position of each pattern in an order in which it comes after those that it depends
@@ -50,6 +51,36 @@ fn check_owners(patterns: &[&Pattern]) -> Result<()> {
                         Code::BAD_VALUE,
                         format!(
                             "the patterns '{}' and '{}' would both maintain '{met}' of '{}'",
+                            one.name, other.name, one.target
+                        ),
+                    ));
+                }
+            }
+            for (one, other) in [(one, other), (other, one)] {
+                let face = one.shape().and_then(Shape::face);
+                let maintained = other.maintains();
+                let Some(met) = maintained.iter().find(|path| face.is_some_and(|f| meet(f, path)))
+                else {
+                    continue;
+                };
+                return Err(Error::new(
+                    Code::BAD_VALUE,
+                    format!(
+                        "the pattern '{}' maintains '{met}' of '{}', where the pattern '{}' shows \
+                         something else",
+                        other.name, one.target, one.name
+                    ),
+                ));
+            }
+            // Two layouts are compared below.
+            let compared = one.layout().is_some() && other.layout().is_some();
+            let theirs = if compared { Vec::new() } else { other.kind.arranges() };
+            for path in one.kind.arranges() {
+                if let Some(met) = theirs.iter().find(|their| meet(their, &path)) {
+                    return Err(Error::new(
+                        Code::BAD_VALUE,
+                        format!(
+                            "the patterns '{}' and '{}' would both decide the form of '{met}' of '{}'",
                             one.name, other.name, one.target
                         ),
                     ));

@@ -140,6 +140,18 @@ pub trait Kind: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The index that the pattern keeps for itself and that has its name: the fields `key` and
+    /// `wildcardProjection` of its specification. It exists as long as the pattern.
+    fn own_index(&self) -> Option<DocBuf> {
+        None
+    }
+
+    /// The paths of the target's documents whose form the pattern decides, for readers or in the
+    /// store. Two such patterns cannot share a path.
+    fn arranges(&self) -> Vec<String> {
+        self.layout().map(Layout::paths).unwrap_or_default()
+    }
+
     /// The field that must identify single documents, if there is one.
     fn unique_field<'k>(&'k self, _target: &'k str) -> Option<UniqueField<'k>> {
         None

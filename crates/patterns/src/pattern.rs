@@ -187,6 +187,12 @@ impl Pattern {
         self.kind.indexes(&self.target)
     }
 
+    /// The key and the projection of the index that it keeps for itself, which has its name.
+    #[must_use]
+    pub fn own_index(&self) -> Option<DocBuf> {
+        self.kind.own_index()
+    }
+
     /// Whether a build scans documents before it writes any.
     #[must_use]
     pub fn has_records(&self) -> bool {

@@ -30,6 +30,41 @@ pub struct Reader {
     pub user: Option<String>,
     /// The form that the command itself requests. It takes precedence over the connection.
     pub pinned: Option<Pin>,
+    /// The faces that the statement names.
+    pub named: Named,
+}
+
+/// The faces ([`Shape::face`]) that a statement names.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Named {
+    /// All of them.
+    faces: Vec<String>,
+    /// Those that only filters and sorts name: they find documents and are not shown.
+    only_to_find: Vec<String>,
+}
+
+impl Named {
+    /// Adds a face; `shown` says whether it is named elsewhere than in a filter or sort.
+    pub fn add(&mut self, face: &str, shown: bool) {
+        if !self.has(face) {
+            self.faces.push(face.to_owned());
+        }
+        if !shown {
+            self.only_to_find.push(face.to_owned());
+        }
+    }
+
+    /// Whether the statement names a face.
+    #[must_use]
+    pub fn has(&self, face: &str) -> bool {
+        self.faces.iter().any(|known| known == face)
+    }
+
+    /// The faces that are not in the result of the statement.
+    #[must_use]
+    pub fn only_to_find(&self) -> &[String] {
+        &self.only_to_find
+    }
 }
 
 /// A form of documents that a command asks for by name: its field `$schemaVersion`.
@@ -58,6 +93,17 @@ pub trait Shape: std::fmt::Debug + Send + Sync {
 
     /// Whether the shape has this form. A form that no shape of a collection has is refused.
     fn has_form(&self, pin: Pin) -> bool;
+
+    /// A field that documents have only for statements that name it ([`Reader::named`]).
+    fn face(&self) -> Option<&str> {
+        None
+    }
+
+    /// If the face is an array of pairs `{k, v}`: the path of the canonical document whose value,
+    /// or the elements of whose array, are exactly the values `v` that it shows with this key.
+    fn path_of_pair(&self, _key: &str) -> Option<String> {
+        None
+    }
 
     /// How a reader sees documents; `None` if it sees them as the shape gets them. A pinned form
     /// may be that of another shape of the collection.

@@ -23,6 +23,12 @@ static FORMS: &[(&str, &str)] = &[
           fields: {n: {$count: {}}, first: {$first: '$x'}}}",
     ),
     (
+        "attributes",
+        "{kind: 'attribute', name: 'p', from: 'specs', as: 'kv', index: {suffix: ['price']},
+          keys: {exclude: ['secret'], max: 50}, duplicates: 'keep'}",
+    ),
+    ("attributes by name", "{kind: 'attribute', name: 'p', fields: ['color', 'size.w'], as: 'kv'}"),
+    (
         "reference",
         "{kind: 'extendedReference', name: 'p', ref: 'customer._id', from: 'customers', fields: ['name'],
           into: 'customer'}",
@@ -107,6 +113,14 @@ static ACCEPTED_BY: &[(&str, &str, &[&str])] = &[
     // Names of collections are looked at when they are made.
     ("groups", "into", &["'word'", "'a..b'", "'$a'"]),
     ("reference", "fields", &["['word']"]),
+    ("attributes", "from", &["'word'"]),
+    ("attributes", "as", &["'word'"]),
+    ("attributes", "index", &["true", "{}"]),
+    ("attributes", "keys", &["{}"]),
+    ("attributes by name", "fields", &["['word']"]),
+    ("attributes by name", "as", &["'word'"]),
+    ("attributes by name", "index", &["true", "{}"]),
+    ("attributes by name", "keys", &["{}"]),
     ("subset", "fields", &["[]", "['word']"]),
     // A path alone is the foreign one.
     ("children", "on", &["'word'"]),
@@ -173,7 +187,10 @@ fn every_option_refuses_nonsense_by_its_name() {
 
 /// Options of the same name that mean other things in other forms.
 fn form_takes(form: &str, option: &str) -> bool {
-    !matches!((form, option), ("children" | "groups", "order") | ("groups", "into"))
+    !matches!(
+        (form, option),
+        ("children" | "groups", "order") | ("groups", "into") | ("attributes", "from")
+    )
 }
 
 #[test]
@@ -280,6 +297,47 @@ fn contradictions_are_refused_with_the_reason() {
             "{kind: 'tree', maintain: {dept: 'd'}}",
             "'maintain.dept' is unknown (did you mean 'depth'?)",
         ),
+        ("{kind: 'attribute'}", "'from' is missing"),
+        ("{kind: 'attribute', from: 'a', fields: ['b']}", "'from' and 'fields' exclude each other"),
+        ("{kind: 'attribute', from: '_id'}", "'from' cannot be '_id'"),
+        ("{kind: 'attribute', fields: []}", "'fields' must name at least one field"),
+        ("{kind: 'attribute', fields: ['a', 'a.b']}", "'fields' has both 'a' and 'a.b'"),
+        ("{kind: 'attribute', fields: ['a', 'a']}", "'fields' has 'a' twice"),
+        ("{kind: 'attribute', from: 'a', as: 'b.c'}", "'as' must be the name of a field"),
+        ("{kind: 'attribute', from: 'a.b', as: 'a'}", "'as' cannot be 'a'"),
+        ("{kind: 'attribute', from: 'a', as: '_id'}", "'as' cannot be '_id'"),
+        ("{kind: 'attribute', from: 'a', name: '_id_'}", "'name' cannot be '_id_'"),
+        ("{kind: 'attribute', from: 'a', layout: 'array'}", "layout: 'array' is not available"),
+        (
+            "{kind: 'attribute', from: 'a', layout: 'both'}",
+            "'layout' must be one of 'object', 'array'",
+        ),
+        ("{kind: 'attribute', from: 'a', nested: 'opaque'}", "nested: 'opaque' is not available"),
+        ("{kind: 'attribute', from: 'a', qualifier: 'u'}", "'qualifier' is not available"),
+        (
+            "{kind: 'attribute', from: 'a', index: {sufix: []}}",
+            "'index.sufix' is unknown (did you mean 'suffix'?)",
+        ),
+        (
+            "{kind: 'attribute', from: 'a', index: {suffix: ['a.b']}}",
+            "'index.suffix' has 'a.b', which is where",
+        ),
+        (
+            "{kind: 'attribute', from: 'a', index: {suffix: ['$x']}}",
+            "'index.suffix' must be a dotted path",
+        ),
+        ("{kind: 'attribute', from: 'a', keys: {max: 0}}", "'keys.max' must be a whole number"),
+        (
+            "{kind: 'attribute', from: 'a', keys: {include: []}}",
+            "'keys.include' must name at least one",
+        ),
+        ("{kind: 'attribute', from: 'a', keys: {include: ['x*']}}", "'keys.include' takes keys"),
+        (
+            "{kind: 'attribute', from: 'a', keys: {include: ['x'], exclude: ['x.y']}}",
+            "'keys.exclude' is for",
+        ),
+        ("{kind: 'attribute', fields: ['a'], keys: {exclude: ['x']}}", "'fields' names its keys"),
+        ("{kind: 'attribute', from: 'a', mode: {async: {}}}", "'mode' must be 'sync'"),
         ("{kind: 'tree', maintain: {depth: 5}}", "'maintain.depth' must be a path"),
         (
             "{kind: 'tree', maintain: {path: {int: 'd'}}}",

@@ -179,6 +179,16 @@ impl Collection {
         self.indexes.iter().find(|index| &*index.name == name)
     }
 
+    /// Returns whether a pattern keeps an index for itself.
+    #[must_use]
+    pub fn keeps(&self, index: &Index) -> bool {
+        let bound = self.patterns.as_deref();
+        bound.is_some_and(|bound| {
+            let mut targets = bound.targets.iter();
+            targets.any(|pattern| *pattern.name == *index.name && pattern.own_index().is_some())
+        })
+    }
+
     /// Returns the text index, if there is one that is ready and that queries may use.
     #[must_use]
     pub fn text_index(&self) -> Option<(&Arc<Index>, &TextFields)> {

@@ -9,6 +9,7 @@
 
 pub mod change;
 mod collection;
+pub mod faces;
 mod layouts;
 pub mod persist;
 mod pointers;

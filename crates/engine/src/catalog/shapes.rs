@@ -21,6 +21,8 @@ pub struct Shapes {
 
 /// How one reader sees the documents of a collection.
 pub struct ReaderForm {
+    /// The faces that the statement names only to find documents.
+    only_to_find: Vec<String>,
     /// The views, in the order in which a canonical document passes them.
     views: Vec<Box<dyn ShapeView>>,
     /// The patterns whose layouts the reader does not see, because it asks for stored documents.
@@ -38,10 +40,29 @@ impl Shapes {
         (!layers.is_empty()).then(|| Arc::new(Shapes { layers }))
     }
 
+    /// The fields that documents have only for statements that name them.
+    pub fn faces(&self) -> impl Iterator<Item = &str> {
+        self.layers.iter().filter_map(|pattern| pattern.shape()?.face())
+    }
+
+    /// Returns whether a statement that names no face may see another form than others.
+    #[must_use]
+    pub fn depend_on_reader(&self) -> bool {
+        self.layers.iter().filter_map(|pattern| pattern.shape()).any(|shape| shape.face().is_none())
+    }
+
+    /// The path of the values that a face shows in pairs with a key.
+    #[must_use]
+    pub fn path_of_pair(&self, face: &str, key: &str) -> Option<String> {
+        let mut shapes = self.layers.iter().filter_map(|pattern| pattern.shape());
+        shapes.find(|shape| shape.face() == Some(face))?.path_of_pair(key)
+    }
+
     /// Returns the form in which a reader sees documents; `None` for the canonical form.
     fn form(&self, collection: &Collection, reader: &Reader) -> Result<Option<ReaderForm>> {
         let shapes = || self.layers.iter().filter_map(|pattern| Some((pattern, pattern.shape()?)));
         if let Some(pin) = reader.pinned
+            && shapes().any(|(_, shape)| shape.face().is_none())
             && !shapes().any(|(_, shape)| shape.has_form(pin))
         {
             return Err(Error::bad_value(format!(
@@ -49,12 +70,15 @@ impl Shapes {
                 collection.namespace()
             )));
         }
-        let mut form = ReaderForm { views: Vec::new(), unmapped: Vec::new() };
+        let mut form =
+            ReaderForm { only_to_find: Vec::new(), views: Vec::new(), unmapped: Vec::new() };
         for (pattern, shape) in shapes() {
             let Some(view) = shape.view(reader)? else { continue };
             if view.reads_stored() {
                 form.unmapped.push(pattern.id);
             }
+            let hidden = |face: &&str| reader.named.only_to_find().iter().any(|f| f == face);
+            form.only_to_find.extend(shape.face().filter(hidden).map(str::to_owned));
             form.views.push(view);
         }
         Ok((!form.views.is_empty()).then_some(form))
@@ -62,6 +86,12 @@ impl Shapes {
 }
 
 impl ReaderForm {
+    /// The faces that the statement names only to find documents: its result is without them.
+    #[must_use]
+    pub fn only_to_find(&self) -> &[String] {
+        &self.only_to_find
+    }
+
     /// Returns a canonical document as the reader sees it; `None` if that is the same.
     ///
     /// # Errors
@@ -163,7 +193,13 @@ impl Collection {
 pub(super) fn paths_of_index(spec: RawDoc<'_>) -> Vec<String> {
     let document = |option: &str| spec.get(option).and_then(Val::as_doc).unwrap_or(RawDoc::empty());
     let mut paths: Vec<String> = Vec::new();
+    let projection = document("wildcardProjection");
+    let included = !projection.is_empty() && projection.iter().all(|(_, flag)| flag.get().truthy());
     for (field, _) in document("key").iter().chain(document("weights").iter()) {
+        if field == "$**" && included {
+            paths.extend(projection.iter().map(|(path, _)| path.to_owned()));
+            continue;
+        }
         let root = field.strip_suffix("$**").map(|root| root.trim_end_matches('.'));
         if !field.starts_with("_fts") {
             paths.push(root.unwrap_or(field).to_owned());

@@ -55,7 +55,8 @@ pub(crate) fn keeps_images(collection: &Collection) -> bool {
 /// Whether the log has the documents before and after a change of a collection. With a shape it has,
 /// because what a watcher sees of a change follows from both documents.
 pub(crate) fn logs_images(collection: &Collection) -> bool {
-    collection.shapes.is_some() || keeps_images(collection)
+    collection.shapes.as_ref().is_some_and(|shapes| shapes.depend_on_reader())
+        || keeps_images(collection)
 }
 
 impl Notes {

@@ -14,7 +14,9 @@
 
 use super::in_transaction::{self, Statement, Transactions};
 use super::read_concern::{self, ReadConcern};
-use super::{ALL, Command, Context, collection_uuid, generic, stable_api, write_concern};
+use super::{
+    ALL, Command, Context, collection_uuid, generic, named_faces, stable_api, write_concern,
+};
 use crate::args::Args;
 use crate::client::Client;
 use crate::command_log::Ended;
@@ -108,6 +110,7 @@ fn run(
     let api = ApiParameters::of(body);
     stable_api::check(command, body, api)?;
     op.api.set(api);
+    named_faces::note(engine, op, command, db, request);
     let _restricted = restrictions(engine, api).enter();
     let statement = Statement::parse(command, body, session)?;
     if let Some(statement) = statement {

@@ -3,7 +3,7 @@
 use super::patterns::{finish_builds, named, refuse_in_transaction};
 use super::row::Required;
 use super::{Command, Context};
-use crate::upkeep::{declare, modify};
+use crate::upkeep::{declare, modify, own_index};
 use ::access::Action;
 use value::{Error, Result, Writer};
 
@@ -38,18 +38,21 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
             pointer.name, pointer.name
         )));
     }
+    own_index::await_writers(&engine.data, context.op, &gone, db)?;
     // A layout has no values to keep: documents are stored without them.
     let (layouts, gone): (Vec<_>, Vec<_>) =
         gone.into_iter().partition(|pattern| pattern.layout().is_some());
     let ids = declare::clear(&engine.data, db, &layouts)?;
     finish_builds(context, &ids, wait)?;
     if keep {
-        let gone = engine.data.change_catalog(|catalog, batch| {
+        let (gone, indexes) = engine.data.change_catalog(|catalog, batch| {
             let mut gone = gone;
+            let indexes = own_index::remove(catalog, batch, db, &gone);
             gone.extend(modify::versions(catalog, db, &gone));
             declare::remove(catalog, batch, db, &gone)?;
-            Ok(gone)
+            Ok((gone, indexes))
         })?;
+        own_index::discard(&engine.data, &indexes);
         declare::discard(&engine.data, &gone);
     } else {
         let ids = declare::clear(&engine.data, db, &gone)?;

@@ -3,7 +3,7 @@
 use super::explain::Query;
 use super::query::{Constants, Find, rewrites};
 use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
-use super::{Command, Context, aggregate, oplog, raw_buckets, stable_api};
+use super::{Command, Context, aggregate, named_faces, oplog, raw_buckets, stable_api};
 use crate::args::Args;
 use crate::catalog::Collection;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
@@ -133,6 +133,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let seen = view.seen(collection)?;
     let collection = seen.as_ref().unwrap_or(collection);
+    let hiding = named_faces::hiding(context.op, request.find.projection, &constants.context());
+    if let Some(hiding) = &hiding {
+        request.find.projection = Some(hiding.as_doc());
+    }
     let mut rewriting = rewrites(context, &constants, &view, request.find.hint)?;
     let other = request.find.rewritten(rewriting.as_mut(), collection)?;
     if let Some((filter, _)) = &other {
@@ -248,7 +252,7 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     let building = |bound: &::patterns::CollectionPatterns| bound.is_passing();
     if collection.view().is_some()
         || collection.capped().is_some()
-        || collection.shapes.is_some()
+        || collection.shapes.as_ref().is_some_and(|shapes| shapes.depend_on_reader())
         || collection.patterns.as_deref().is_some_and(building)
     {
         return Ok(false);

@@ -6,7 +6,7 @@ use super::query::{Constants, refuse_beside_position, writable};
 use super::row::{Explain, Kind, Required, StableApi, Transactions};
 use super::statements::{count_update, statement_id};
 use super::update::array_filters;
-use super::{Command, Context, stable_api};
+use super::{Command, Context, named_faces, stable_api};
 use crate::access::Authorization;
 use crate::exec::metadata::write_distance;
 use crate::exec::modify::{self, Chosen};
@@ -138,7 +138,9 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
         }
         None => None,
     };
-    let projection = match args.optional_doc("fields")?.filter(|doc| !doc.is_empty()) {
+    let fields = args.optional_doc("fields")?.filter(|doc| !doc.is_empty());
+    let hiding = named_faces::hiding(context.op, fields, &constants.context());
+    let projection = match hiding.as_ref().map(DocBuf::as_doc).or(fields) {
         Some(fields) => {
             let projection = Projection::parse(fields, &constants.context(), Mode::Find)?;
             if projection.needs_position() {

@@ -102,6 +102,7 @@ mod logout;
 mod map_reduce;
 mod merge_authz_collections;
 mod modify_pattern;
+mod named_faces;
 mod oplog;
 mod parameters;
 mod pattern_answers;

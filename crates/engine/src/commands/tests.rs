@@ -150,6 +150,11 @@ static OTHER_WORDS: &[(&str, &[&str], &str)] = &[
     ),
     ("engine/src/commands/bulk_write.rs", &["delete", "insert", "update"], "kinds of operations"),
     ("engine/src/commands/find.rs", &["find"], "the command's own field"),
+    (
+        "engine/src/commands/named_faces.rs",
+        &["aggregate", "bulkWrite", "find", "findAndModify", "insert"],
+        "where a command names fields of documents",
+    ),
     ("engine/src/commands/parameters.rs", &["setParameter"], "the command's own field"),
     ("engine/src/commands/write_concern.rs", &["fsync"], "a field of write concerns"),
     (

@@ -11,6 +11,7 @@ use crate::catalog::Index;
 use crate::operation::Operation;
 use crate::planner::cover::{Cover, Made};
 use crate::planner::key_check::{KeyCheck, KeyFilter, Verdict};
+use crate::planner::probes::Probes;
 use crate::planner::{Candidate, KeyRange};
 use crate::store_failed;
 use std::ops::Bound;
@@ -31,6 +32,7 @@ pub struct Reading {
     direction: Direction,
     check: Option<Arc<KeyCheck>>,
     key_filter: Option<Arc<KeyFilter>>,
+    probes: Option<Arc<Probes>>,
 }
 
 impl Reading {
@@ -43,6 +45,7 @@ impl Reading {
             direction: candidate.direction,
             check: candidate.check.clone(),
             key_filter: candidate.key_filter.clone(),
+            probes: candidate.probes.clone(),
         })
     }
 }
@@ -56,7 +59,10 @@ impl Reading {
     }
 
     fn yields_every_entry(&self) -> bool {
-        self.cover.is_some() && self.check.is_none() && self.key_filter.is_none()
+        self.cover.is_some()
+            && self.check.is_none()
+            && self.key_filter.is_none()
+            && self.probes.is_none()
     }
 }
 
@@ -151,6 +157,16 @@ impl EntryScan {
                     }
                     Made::Unknown => unsure = true,
                     Made::Damaged => return Err(damaged(&self.reading.index)),
+                }
+            }
+            if let Some(probes) = &self.reading.probes {
+                match probes.pass(snapshot, &key, examined)? {
+                    Some(true) => {}
+                    Some(false) => {
+                        op.check()?;
+                        continue;
+                    }
+                    None => return Err(damaged(&self.reading.index)),
                 }
             }
             return Ok(Some(Entry { key, types, unsure }));

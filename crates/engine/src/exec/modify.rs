@@ -30,7 +30,7 @@ use query::update::{Edit, Series, Update};
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{Seqno, Snapshot};
-use value::{DocBuf, RawDoc, Result, Val};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 /// Selects the documents that a statement changes.
 pub struct Target<'a> {
@@ -400,6 +400,7 @@ pub fn update_chosen(
     }
     let Some((new, logged)) = updates.apply(seen, chosen.position)? else { return Ok(None) };
     if collection.form.is_some() {
+        let new = with_written_faces(collection, seen, new, updates.update())?;
         let kept = replace_seen(txn, collection, chosen, new.as_doc(), &logged, bypass)?;
         return kept.map(|kept| as_seen(collection, kept).map(Updated::Own)).transpose();
     }
@@ -489,6 +490,38 @@ fn check_owner(txn: &Transaction, collection: &Collection, update: &Update) -> R
         named.retain(|path| !form.differs_at(path));
     }
     patterns::ownership::check(bound, &named)
+}
+
+/// Returns the image without the faces that the operators of an update do not name: these are as
+/// they were shown before.
+///
+/// # Errors
+/// PatternViolation if an operator removes a face. It is not stored, so nothing would change.
+fn with_written_faces(
+    collection: &Collection,
+    seen: RawDoc<'_>,
+    image: DocBuf,
+    update: &Update,
+) -> Result<DocBuf> {
+    let named = update.named_paths();
+    let Some(shapes) = collection.shapes.as_ref().filter(|_| !named.is_empty()) else {
+        return Ok(image);
+    };
+    let mut image = image;
+    for face in shapes.faces() {
+        let names = |path: &String| patterns::paths::is_within(path, face);
+        if !named.iter().any(names) {
+            image = DocBuf::build(|out| {
+                for (name, value) in image.as_doc().iter().filter(|(name, _)| *name != face) {
+                    out.raw(name, value);
+                }
+            });
+        } else if seen.find(face).is_some() && image.as_doc().find(face).is_none() {
+            let message = format!("'{face}' is shown by a pattern and cannot be removed");
+            return Err(Error::new(Code::PATTERN_VIOLATION, message));
+        }
+    }
+    Ok(image)
 }
 
 /// Inserts the document of an upsert that matched nothing.

@@ -4,6 +4,8 @@
 //! Like a sparse index it lacks documents without the field. It contains neither whole documents
 //! nor whole arrays, except empty ones and arrays directly in arrays. The planner uses it only for
 //! values that it contains.
+//!
+//! An index that a pattern keeps may have both a root and a projection.
 
 use super::Index;
 use super::keys::{Key, Keys};
@@ -108,11 +110,16 @@ impl Wildcard {
 
     fn holds(&self, path: &str) -> bool {
         if let Some(root) = &self.root {
-            return is_below(path, root);
+            return is_below(path, root) && self.names(path);
         }
         if is_below(path, "_id") {
             return self.id;
         }
+        self.names(path)
+    }
+
+    /// Returns whether the projection includes the path.
+    fn names(&self, path: &str) -> bool {
         self.paths.iter().any(|named| is_below(path, named)) == self.includes
     }
 
@@ -124,8 +131,10 @@ impl Wildcard {
 
     /// Returns whether a value at or below this path may have an entry.
     fn leads(&self, path: &str) -> bool {
-        if let Some(root) = &self.root {
-            return is_below(path, root) || is_below(root, path);
+        if let Some(root) = &self.root
+            && !is_below(path, root)
+        {
+            return is_below(root, path);
         }
         self.holds(path) || (self.includes && self.paths.iter().any(|named| is_below(named, path)))
     }

@@ -8,6 +8,7 @@ use super::edge::Columns;
 use super::facts::{Fact, collect};
 use super::implies::implies;
 use super::key_check::{KeyCheck, KeyFilter};
+use super::probes::Probes;
 use super::restrictions::Restrictions;
 use super::wildcard;
 use crate::catalog::{Index, IndexKind, IndexState};
@@ -51,6 +52,8 @@ pub struct Candidate {
     pub implied: Conditions,
     /// Conditions that are tested on the values in the entries.
     pub key_filter: Option<Arc<KeyFilter>>,
+    /// Other entries that a document must have.
+    pub probes: Option<Arc<Probes>>,
     /// For each field, the prefixes of its path that are arrays in a sample of the documents; for
     /// explain.
     pub arrays: Vec<Vec<String>>,
@@ -80,6 +83,7 @@ impl Candidate {
             check: None,
             implied: Conditions::default(),
             key_filter: None,
+            probes: None,
             arrays: Vec::new(),
             estimate: None,
             path: None,
@@ -108,7 +112,7 @@ pub fn of(question: &Question<'_>) -> Vec<Candidate> {
 
 /// The same for one branch of the filter.
 pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
-    let facts = collect(node, question.filter.collation().map(|collation| &**collation));
+    let facts = facts_of(question, node);
     usable(question, node, &facts)
         .filter(|candidate| candidate.bounded > 0 || (candidate.sorted && question.sort.is_some()))
         .filter(|candidate| {
@@ -118,10 +122,17 @@ pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
         .collect()
 }
 
+/// The predicates of a node of the question's filter. Faces exist in the form of the reader only.
+pub(super) fn facts_of<'n>(question: &Question<'_>, node: &'n Node) -> Vec<Fact<'n>> {
+    let collation = question.filter.collation().map(|collation| &**collation);
+    let shapes = question.collection.form.as_ref().and(question.collection.shapes.as_deref());
+    collect(node, collation, shapes)
+}
+
 /// The indexes whose leading field is not bounded while a later one is.
 pub fn unbounded(question: &Question<'_>) -> Vec<Candidate> {
     let node = question.filter.root();
-    let facts = collect(node, question.filter.collation().map(|collation| &**collation));
+    let facts = facts_of(question, node);
     let found = usable(question, node, &facts);
     found.filter(|candidate| candidate.bounded == 0 && candidate.check.is_some()).collect()
 }
@@ -157,8 +168,7 @@ pub(super) fn has_all(question: &Question<'_>, index: &Index, node: &Node) -> bo
 /// The use of a hinted index, bounded or not; `None` for a wildcard index without a bounded path.
 /// An index that lacks documents is read whole, as in MongoDB.
 pub fn forced(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> {
-    let collation = question.filter.collation().map(|collation| &**collation);
-    let mut facts = collect(question.filter.root(), collation);
+    let mut facts = facts_of(question, question.filter.root());
     let sparse = index.sparse && !index.kind.is_special() && !sparse_allows(index, &facts);
     if sparse || !has_all(question, index, question.filter.root()) {
         facts.clear();
@@ -294,8 +304,7 @@ pub(super) fn entry_check(
     question: &Question<'_>,
     index: &Index,
 ) -> (Option<KeyCheck>, Conditions) {
-    let collation = question.filter.collation().map(|collation| &**collation);
-    let facts = collect(question.filter.root(), collation);
+    let facts = facts_of(question, question.filter.root());
     let columns = other_columns(index, &facts);
     let mut implied = Conditions::default();
     for (condition, _) in columns.iter().flat_map(|column| &column.used) {
@@ -366,8 +375,7 @@ pub(super) fn prefixes(
     index: &Index,
     place: usize,
 ) -> Option<Vec<Vec<u8>>> {
-    let collation = question.filter.collation().map(|collation| &**collation);
-    let facts = collect(question.filter.root(), collation);
+    let facts = facts_of(question, question.filter.root());
     let mut prefixes = vec![index.prefix().to_vec()];
     for column in other_columns(index, &facts).into_iter().take(place) {
         let intervals = column.intervals?;
@@ -510,6 +518,7 @@ pub(super) fn assemble(
         check,
         implied,
         key_filter,
+        probes: None,
         arrays: Vec::new(),
         estimate: None,
         path,

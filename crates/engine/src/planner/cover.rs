@@ -162,6 +162,7 @@ impl Access {
             && candidate.merge.is_empty()
             && candidate.check.is_none()
             && candidate.key_filter.is_none()
+            && candidate.probes.is_none()
             && !index.repeats();
         let column = index.fields.iter().position(|field| field.path.text() == path);
         plain && column.is_some_and(|column| column <= *equalities)
@@ -383,11 +384,15 @@ pub fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
     match &plan.access {
         // An entry whose values are not certain requires its document.
         Access::Index(candidate) => {
-            candidate.key_filter.is_none() && candidate.implied.has_all(conditions)
+            candidate.key_filter.is_none()
+                && candidate.probes.is_none()
+                && candidate.implied.has_all(conditions)
         }
         // Entries of several indexes have the record in common; the clustered index has no entries.
         Access::Either(either) => {
-            let is_exact = |c: &Candidate| c.key_filter.is_none() && !c.index.is_clustered();
+            let is_exact = |c: &Candidate| {
+                c.key_filter.is_none() && c.probes.is_none() && !c.index.is_clustered()
+            };
             either.branches.iter().all(is_exact) && either.implied.has_all(conditions)
         }
         _ => false,

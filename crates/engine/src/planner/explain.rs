@@ -408,6 +408,7 @@ fn write_index_scan(
     write_filter(out, filter.or(candidate.key_filter.as_ref().map(|test| &test.filter)));
     write_counts(out, stats, advanced);
     write_index(out, candidate);
+    candidate.probes.iter().for_each(|probes| probes.explain(out));
     if let Some(stats) = stats {
         let repeats = candidate.index.repeats();
         out.count("keysExamined", stats.examined.keys);
@@ -475,7 +476,7 @@ pub fn is_count_scan(access: &Access) -> bool {
 /// index.
 fn count_ends(candidate: &Candidate) -> Option<Vec<(&Interval, bool)>> {
     let one = candidate.ranges.len() == 1 && candidate.check.is_none();
-    if !one || candidate.key_filter.is_some() {
+    if !one || candidate.key_filter.is_some() || candidate.probes.is_some() {
         return None;
     }
     let columns = candidate.columns.iter().zip(&candidate.index.columns);

@@ -1,7 +1,7 @@
 //! The predicates of a filter on single paths that hold for every match, as bounds.
 
 use super::bounds::{self, Bounds, Interval, Tightness};
-use crate::catalog::{Index, IndexKind};
+use crate::catalog::{Index, IndexKind, Shapes};
 use query::filter::{Leaf, Node, Test};
 use value::collation::applies_to;
 use value::path::array_index;
@@ -135,9 +135,13 @@ impl Fact<'_> {
 }
 
 /// The predicates that every match of a node satisfies, the most selective first.
-pub fn collect<'n>(node: &'n Node, collation: Option<&Collation>) -> Vec<Fact<'n>> {
+pub fn collect<'n>(
+    node: &'n Node,
+    collation: Option<&Collation>,
+    shapes: Option<&Shapes>,
+) -> Vec<Fact<'n>> {
     let mut facts = Vec::new();
-    let mut search = Search { facts: &mut facts, collation, elem_matches: 0 };
+    let mut search = Search { facts: &mut facts, collation, shapes, elem_matches: 0 };
     for (at, condition) in node.conditions().iter().enumerate() {
         search.node(condition, "", &[], Some(at));
     }
@@ -145,9 +149,14 @@ pub fn collect<'n>(node: &'n Node, collation: Option<&Collation>) -> Vec<Fact<'n
     facts
 }
 
+/// What a path passes that exists.
+static EXISTS: Test = Test::Exists;
+
 struct Search<'s, 'n> {
     facts: &'s mut Vec<Fact<'n>>,
     collation: Option<&'s Collation>,
+    /// What shows values as pairs.
+    shapes: Option<&'s Shapes>,
     /// The number of `$elemMatch`es so far.
     elem_matches: usize,
 }
@@ -168,6 +177,11 @@ impl<'n> Search<'_, 'n> {
                 nodes.iter().for_each(|node| self.node(node, prefix, within, None));
             }
             Node::Leaf(leaf) => {
+                if let (Some((face, "k")), Test::Eq(key), "") =
+                    (leaf.path.text().split_once('.'), &leaf.test, prefix)
+                {
+                    self.key(face, key.get());
+                }
                 let path = join(leaf.path.text());
                 let existence = matches!(leaf.test, Test::Exists) && prefix.is_empty();
                 let everything =
@@ -191,6 +205,9 @@ impl<'n> Search<'_, 'n> {
                 }
             }
             Node::ElemMatchObject { path, filter } => {
+                if prefix.is_empty() {
+                    self.pair(path.text(), filter);
+                }
                 let path = join(path.text());
                 let depth = path.split('.').count();
                 self.elem_matches += 1;
@@ -236,6 +253,59 @@ impl<'n> Search<'_, 'n> {
             }
             _ => {}
         }
+    }
+
+    /// Adds what a predicate on one pair of a face says about the path that the pair shows.
+    fn pair(&mut self, face: &str, filter: &'n Node) {
+        let leaves = filter.conditions().iter().filter_map(|node| match node {
+            Node::Leaf(leaf) => Some(leaf),
+            _ => None,
+        });
+        let key = leaves.clone().find_map(|leaf| match &leaf.test {
+            Test::Eq(key) if leaf.path.text() == "k" => Some(key.get()),
+            _ => None,
+        });
+        let Some(key) = key else { return };
+        let Some(path) = self.shown_path(face, key) else { return };
+        let values: Vec<&Leaf> = leaves.filter(|leaf| leaf.path.text() == "v").collect();
+        self.elem_matches += 1;
+        // The pairs of an array are its elements, and both are one value for all predicates.
+        let within = ElemMatch { number: self.elem_matches, depth: path.split('.').count() };
+        let before = self.facts.len();
+        for leaf in values {
+            let Some(bounds) = bounds::of_test(&leaf.test) else { continue };
+            self.facts.push(Fact {
+                path: path.clone(),
+                bounds: Bounds { tightness: Tightness::Document, ..bounds },
+                tests: vec![&leaf.test],
+                within: vec![within],
+                condition: None,
+                kind: Kind::Some,
+            });
+        }
+        if self.facts.len() == before {
+            self.key(face, key);
+        }
+    }
+
+    /// Adds that the path exists which a face shows under a key.
+    fn key(&mut self, face: &str, key: Val<'_>) {
+        let Some(path) = self.shown_path(face, key) else { return };
+        let intervals = vec![Interval::all()];
+        self.facts.push(Fact {
+            path,
+            bounds: Bounds { intervals, tightness: Tightness::Document },
+            tests: vec![&EXISTS],
+            within: Vec::new(),
+            condition: None,
+            kind: Kind::Some,
+        });
+    }
+
+    /// The path of the values that a face shows under a key.
+    fn shown_path(&self, face: &str, key: Val<'_>) -> Option<String> {
+        let Val::String(key) = key else { return None };
+        self.shapes?.path_of_pair(face, key)
     }
 
     /// Adds a predicate that no value at the path may pass.

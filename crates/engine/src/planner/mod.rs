@@ -25,6 +25,7 @@ pub mod key_check;
 pub mod logical;
 pub mod min_max;
 mod noted;
+pub mod probes;
 pub mod reasons;
 pub mod request;
 pub mod restrictions;

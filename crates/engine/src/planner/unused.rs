@@ -1,7 +1,7 @@
 //! Why the indexes of a collection are not used by a plan.
 
-use super::candidates::{has_all, sparse_allows, uses};
-use super::facts::{Fact, collect};
+use super::candidates::{facts_of, has_all, sparse_allows, uses};
+use super::facts::Fact;
 use super::{Access, Candidate, Plan, Question, candidates, choose};
 use crate::catalog::{Index, IndexKind, IndexState};
 use query::filter::Node;
@@ -61,8 +61,7 @@ fn why_not(question: &Question<'_>, plan: &Plan, index: &Arc<Index>) -> String {
         return "an index filter excludes it".to_owned();
     }
     let node = question.filter.root();
-    let collation = question.filter.collation().map(|collation| &**collation);
-    let facts = collect(node, collation);
+    let facts = facts_of(question, node);
     if !has_all(question, index, node) {
         return "it is partial, and the query does not imply its filter".to_owned();
     }

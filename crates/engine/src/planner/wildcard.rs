@@ -5,6 +5,7 @@ use super::Question;
 use super::bounds::{Interval, Tightness};
 use super::candidates::{Candidate, Column, ColumnBounds, assemble, bind};
 use super::facts::Fact;
+use super::probes::Probes;
 use crate::catalog::{Index, IndexKind};
 use crate::index_keys::wildcard::Wildcard;
 use query::filter::{Node, Test};
@@ -23,11 +24,13 @@ pub(super) fn uses(
     facts: &[Fact<'_>],
 ) -> Vec<Candidate> {
     let mut paths: Vec<Option<&str>> = Vec::new();
-    for fact in facts {
-        let usable = fact.fits(index, wildcard.at)
+    let usable = |fact: &Fact<'_>| {
+        fact.fits(index, wildcard.at)
             && wildcard.covers(&fact.path)
-            && fact.bounds.intervals.iter().all(is_stored);
-        if usable && !paths.contains(&Some(&fact.path)) {
+            && fact.bounds.intervals.iter().all(is_stored)
+    };
+    for fact in facts {
+        if usable(fact) && !paths.contains(&Some(&fact.path)) {
             paths.push(Some(&fact.path));
         }
     }
@@ -63,10 +66,23 @@ pub(super) fn uses(
             columns.push(Column { name, descending, intervals, used });
         }
         let mut candidate = assemble(question, whole, index, columns);
+        if let Some(path) = path.filter(|_| wildcard.at == 0 && question.collection.keeps(index)) {
+            let others = facts.iter().filter(|fact| fact.path != *path && usable(fact));
+            let probes = Probes::of(index, others, |fact| {
+                let exact = matches!(fact.tightness(index, wildcard.at), Tightness::Exact);
+                if let Some(condition) = fact.condition.filter(|_| exact) {
+                    candidate.implied.add(condition);
+                }
+            });
+            candidate.probes = probes.map(Arc::new);
+        }
         (candidate.direction, candidate.sorted) = match (question.sort, path) {
             (None, _) => (Direction::Forward, true),
             (Some(sort), Some(path)) if !index.is_multikey() && index.fields.len() == 1 => {
                 path_order(sort, index, path)
+            }
+            (Some(sort), Some(path)) if !index.is_multikey() && wildcard.at == 0 => {
+                suffix_order(sort, index, path, &candidate)
             }
             // A document appears once for each of its paths, in no useful order.
             _ => (Direction::Forward, false),
@@ -151,6 +167,48 @@ fn path_order(sort: &SortSpec, index: &Index, path: &str) -> (Direction, bool) {
         true => (Direction::Reverse, true),
         false => (Direction::Forward, sorted),
     }
+}
+
+/// Whether the entries of one path have the order of a sort, in an index that has other fields
+/// behind the values.
+fn suffix_order(
+    sort: &SortSpec,
+    index: &Index,
+    path: &str,
+    candidate: &Candidate,
+) -> (Direction, bool) {
+    let unordered = (Direction::Forward, false);
+    let points = |at: usize| match candidate.columns.get(at) {
+        Some((_, intervals)) => matches!(intervals.as_slice(), [only] if only.point),
+        None => false,
+    };
+    if sort.collation != index.collation || candidate.ranges.len() != 1 {
+        return unordered;
+    }
+    let mut reverse = None;
+    let mut left = index.fields.iter().enumerate().peekable();
+    for wanted in &sort.fields {
+        let name = |at: usize| {
+            index.fields.get(at).map_or(path, |field| match at {
+                0 => path,
+                _ => field.path.text(),
+            })
+        };
+        let is_wanted = |at: usize| name(at) == wanted.path.text();
+        // A field with a single value does not affect the order. The first column is the path.
+        if (0..index.fields.len()).any(|at| is_wanted(at) && points(at + 1)) {
+            continue;
+        }
+        while left.next_if(|(at, _)| points(at + 1)).is_some() {}
+        let Some((_, field)) = left.next_if(|(at, _)| is_wanted(*at)) else { return unordered };
+        let opposite = field.descending != wanted.descending;
+        if reverse.is_some_and(|known| known != opposite) {
+            return unordered;
+        }
+        reverse = Some(opposite);
+    }
+    let direction = if reverse == Some(true) { Direction::Reverse } else { Direction::Forward };
+    (direction, true)
 }
 
 /// Whether an interval has only values that a wildcard index contains as they are: scalars, and

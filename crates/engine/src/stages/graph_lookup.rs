@@ -128,7 +128,8 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
                 .into(),
         );
     };
-    let nested = Nested::new(context, Within::Lookup, Some(from), RawDoc::empty(), &[])?;
+    let reads = (Some(from), Some(connect_to.text()));
+    let nested = Nested::new(context, Within::Lookup, reads, RawDoc::empty(), &[])?;
     let spec =
         Spec { nested, place, start, connect_from, connect_to, depth_max, depth_field, restrict };
     Ok(Box::new(GraphLookup { spec: Arc::new(spec), source: value.into() }))

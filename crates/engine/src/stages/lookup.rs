@@ -138,7 +138,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     }
     let names: Vec<&str> = compiled.iter().map(|(name, _)| name.as_str()).collect();
     let own = pipeline.unwrap_or(RawDoc::empty());
-    let nested = Nested::new(context, Within::Lookup, from, own, &names)?;
+    let nested = Nested::new(context, Within::Lookup, (from, foreign), own, &names)?;
     let place = field(place)?;
     let spec = Spec { nested, place, fields, variables: compiled, unwinding: None, copied };
     // A pipeline that does not compile is refused before anything runs.

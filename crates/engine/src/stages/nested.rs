@@ -8,7 +8,7 @@ use super::explained::ExplainedPipeline;
 use super::{
     CompiledPipeline, OwnedContext, Rewriting, Role, Stage, StageContext, Within, match_stage,
 };
-use crate::catalog::Collection;
+use crate::catalog::{Collection, faces};
 use crate::exec::Stream;
 use crate::memory::Share;
 use crate::operation::Operation;
@@ -67,13 +67,22 @@ fn check_collation(context: &StageContext<'_>, scope: &super::Scope, name: &str)
     }
 }
 
+/// The stages of two pipelines, one after the other.
+fn joined(first: RawDoc<'_>, second: RawDoc<'_>) -> DocBuf {
+    let mut joined = Vec::new();
+    value::writer::write_array(&mut joined, |out| {
+        first.iter().chain(second.iter()).for_each(|(_, stage)| out.push_raw(stage));
+    });
+    DocBuf::from_bytes(joined)
+}
+
 impl Nested {
     /// Compiles a pipeline over `from`; `None` when it makes its documents itself. `variables` are
-    /// the names of the deferred variables.
+    /// the names of the deferred variables, `field` is one of `from` that the stage itself reads.
     pub(super) fn new(
         context: &StageContext<'_>,
         within: Within,
-        from: Option<&str>,
+        (from, field): (Option<&str>, Option<&str>),
         own: RawDoc<'_>,
         variables: &[&str],
     ) -> Result<Nested> {
@@ -92,17 +101,22 @@ impl Nested {
             (Some(scope), Some(name)) => {
                 check_collation(context, scope, name)?;
                 let found = pipeline::resolve(scope, context.db, from, empty)?;
-                (found.collection, found.name, found.pipeline)
+                let collection = match found.collection {
+                    Some(seen) if seen.shapes.is_some() => {
+                        let all = joined(found.pipeline.as_doc(), own);
+                        let named = faces::of_pipeline(&seen, all.as_doc(), field);
+                        Some(seen.seen_naming(scope.reader.as_ref(), named)?.unwrap_or(seen))
+                    }
+                    other => other,
+                };
+                (collection, found.name, found.pipeline)
             }
             _ => (None, None, DocBuf::new()),
         };
+        let hidden = collection.as_deref().and_then(|seen| faces::hidden(seen, own));
+        let own = hidden.as_ref().map_or(own, DocBuf::as_doc);
         let inner = StageContext { within, depth, source: base.as_deref(), ..*context };
-        let mut joined = Vec::new();
-        value::writer::write_array(&mut joined, |out| {
-            let stages = views.as_doc().iter().chain(own.iter());
-            stages.for_each(|(_, stage)| out.push_raw(stage));
-        });
-        let joined = pipeline::optimised(DocBuf::from_bytes(joined));
+        let joined = pipeline::optimised(joined(views.as_doc(), own));
         let first = joined.0.as_doc().first().and_then(|(_, stage)| stage.as_doc()?.first());
         // A stage that reports on the collection reads no document of it.
         let reports = first.and_then(|(name, _)| super::find(name)?.diagnose()).is_some();

@@ -1,7 +1,7 @@
 //! Running a pipeline: the leading stages become a find with a plan; the other stages read from it.
 
 use super::{Fused, Role, Scope, Stage, needed};
-use crate::catalog::Collection;
+use crate::catalog::{Collection, faces};
 use crate::exec::Stream;
 use crate::exec::distinct::DistinctScan;
 use crate::exec::find::{FindOptions, FindStream};
@@ -61,8 +61,13 @@ pub fn resolve(
             return Ok(Resolved { collection: None, name: Some(name), pipeline, fired });
         };
         let Some(view) = collection.view() else {
-            let (pipeline, fired) = optimised(pipeline);
-            let seen = scope.seen(collection)?.unwrap_or_else(|| collection.clone());
+            let (mut pipeline, fired) = optimised(pipeline);
+            let named = faces::of_pipeline(collection, pipeline.as_doc(), None);
+            let seen = collection.seen_naming(scope.reader.as_ref(), named)?;
+            let seen = seen.unwrap_or_else(|| collection.clone());
+            if let Some(hidden) = faces::hidden(&seen, pipeline.as_doc()) {
+                pipeline = hidden;
+            }
             return Ok(Resolved { collection: Some(seen), name: Some(name), pipeline, fired });
         };
         let mut joined = Vec::new();

@@ -89,7 +89,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
              first stage",
         ));
     }
-    let nested = Nested::new(context, Within::Union, from, pipeline, &[])?;
+    let nested = Nested::new(context, Within::Union, (from, None), pipeline, &[])?;
     let compiled = nested.compile()?;
     let from = from.map(str::to_owned);
     Ok(Box::new(UnionWith { other: Arc::new(Other { nested, compiled }), from }))

@@ -1,6 +1,6 @@
 //! Changes of declarations: adding, altering and removing patterns in the catalog.
 
-use super::modify;
+use super::{modify, own_index};
 use crate::catalog::{Catalog, Collection, Kind, change, persist, unindexable};
 use crate::index::{build as index_build, spec};
 use crate::operation::Operation;
@@ -73,6 +73,12 @@ pub fn create(
     reason: Reason,
 ) -> Result<Outcome> {
     let patterns = parse_all(data, db, collection, declarations)?;
+    for pattern in &patterns {
+        match find(&data.catalog.load(), db, collection, &pattern.name) {
+            Ok(known) if !is_replaceable(&known) => same_declaration(&known, pattern)?,
+            _ => {}
+        }
+    }
     prepare(data, op, db, collection, &patterns, reason)?;
     let (done, gone) = data.change_catalog(|catalog, batch| {
         let before = count(catalog, db, collection);
@@ -242,7 +248,7 @@ pub(super) fn prepare(
             create_index(data, op, db, &name, key.as_doc())?;
         }
     }
-    Ok(())
+    own_index::create(data, op, db, patterns)
 }
 
 /// Checks the graph of patterns before anything is created for them.
@@ -383,8 +389,11 @@ pub fn needed_by(
             .iter()
             .any(|(name, key)| **name == *collection.name && is_support(index, key.as_doc()))
     };
+    let keeps = |pattern: &&Arc<Pattern>| {
+        pattern.target == *collection.name && own_index::is_of(pattern, index)
+    };
     let mut living = catalog.patterns(&collection.db).iter().filter(|p| p.phase != Phase::Clearing);
-    living.find(needs).map(|pattern| pattern.name.clone())
+    living.find(|pattern| keeps(pattern) || needs(pattern)).map(|pattern| pattern.name.clone())
 }
 
 /// Removes patterns from the catalog. `discard` frees their state.
@@ -463,15 +472,17 @@ pub fn rename(
 /// # Errors
 /// When the catalog cannot be written.
 pub fn clear(data: &Data, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
-    let (ids, versions) = data.change_catalog(|catalog, batch| {
+    let (ids, versions, indexes) = data.change_catalog(|catalog, batch| {
+        let indexes = own_index::remove(catalog, batch, db, gone);
         let versions = modify::versions(catalog, db, gone);
         remove(catalog, batch, db, &versions)?;
         let mut ids = Vec::new();
         for pattern in gone {
             ids.push(begin_clearing(data, catalog, batch, db, pattern)?);
         }
-        Ok((ids, versions))
+        Ok((ids, versions, indexes))
     })?;
+    own_index::discard(data, &indexes);
     let records_stay = |pattern: &&Arc<Pattern>| pattern.layout().is_some();
     let gone: Vec<_> = gone.iter().filter(|pattern| !records_stay(pattern)).cloned().collect();
     discard(data, &gone);

@@ -8,6 +8,7 @@
 //!
 //! - `transaction_documents`: access of patterns to the documents of a transaction.
 //! - `declare`, `modify`: declarations in the catalog.
+//! - `own_index`: the indexes that patterns keep for themselves.
 //! - `preview`: what a declaration does to existing documents.
 //! - `backfill`: derives the values of existing documents, and clears those of a dropped pattern.
 //! - `catch_up`: writes the targets that are updated after the commit of their source.
@@ -25,6 +26,7 @@ pub mod catch_up;
 pub mod declare;
 mod expiry;
 pub mod modify;
+pub mod own_index;
 mod pointer_writes;
 pub mod preview;
 pub mod reading;

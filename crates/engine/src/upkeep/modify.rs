@@ -99,18 +99,22 @@ pub fn modify(
     set: RawDoc<'_>,
 ) -> Result<Option<u32>> {
     let (wanted, light) = redeclare(data, db, collection, name, set)?;
+    let refuse_second = |catalog: &Catalog, known: &Pattern| match preparing(catalog, db, known) {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            Code::CONFLICTING_OPERATION_IN_PROGRESS,
+            format!("a new version of the pattern '{name}' is being built already"),
+        )),
+    };
     if !light {
+        let catalog = data.catalog.load();
+        refuse_second(&catalog, &*declare::find(&catalog, db, collection, name)?)?;
         let wanted = std::slice::from_ref(&wanted);
         declare::prepare(data, op, db, collection, wanted, Reason::Request)?;
     }
     data.change_catalog(|catalog, batch| {
         let known = declare::find(catalog, db, collection, name)?;
-        if preparing(catalog, db, &known).is_some() {
-            return Err(Error::new(
-                Code::CONFLICTING_OPERATION_IN_PROGRESS,
-                format!("a new version of the pattern '{name}' is being built already"),
-            ));
-        }
+        refuse_second(catalog, &known)?;
         let mut new = known.redeclared(collection, merged(&known, set).as_doc(), |_| {})?;
         if light || new.declaration == known.declaration {
             declare::put(catalog, batch, db, new)?;

@@ -52,7 +52,7 @@ fn two_points_of_a_series_cannot_have_one_time() {
     assert!(code(format!(
         "{{update: 'c', updates: [{{q: {{_id: 4}}, u: {{$set: {{ts: {one}}}}}}}]}}"
     )));
-    assert!(!code(format!("{{update: 'c', updates: [{{q: {{_id: 1}}, u: {{$set: {{v: 1}}}}}}]}}")));
+    assert!(!code("{update: 'c', updates: [{q: {_id: 1}, u: {$set: {v: 1}}}]}".to_owned()));
     server.verify("c");
     assert!(!batch(&server.run("{find: 'c'}")).is_empty());
 }
@@ -233,7 +233,10 @@ fn statistics_follow_updates_and_deletes() {
     rollup("true", "{count: 3, rollup: {t: {min: 22.1, max: 23.1, sum: 67.5, count: 3}}}");
     let [first, _, last] = &times;
     server.run(&format!("{{delete: 'c', deletes: [{{q: {{ts: {last}}}, limit: 1}}]}}"));
-    rollup("true", "{count: 2, rollup: {t: {min: 22.1, max: 22.3, sum: 44.400000000000006, count: 2}}}");
+    rollup(
+        "true",
+        "{count: 2, rollup: {t: {min: 22.1, max: 22.3, sum: 44.400000000000006, count: 2}}}",
+    );
     server.run(&format!(
         "{{update: 'c', updates: [{{q: {{ts: {first}}}, u: {{$set: {{t: 30}}}}}}]}}"
     ));

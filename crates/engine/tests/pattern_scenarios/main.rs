@@ -67,6 +67,7 @@
 mod harness;
 
 mod arrays;
+mod attribute;
 mod computed;
 mod contract;
 mod declaring;

@@ -86,8 +86,8 @@ pub fn hint(given: &str, known: &[&str]) -> String {
 }
 
 fn automatic_name(kind: &str, pattern: &Pattern) -> String {
-    let stored = pattern.layout().map(|layout| layout.paths()).unwrap_or_default();
-    let first = pattern.maintains().into_iter().chain(stored).next().unwrap_or_default();
+    let paths = pattern.maintains().into_iter().chain(pattern.kind.arranges());
+    let first = paths.into_iter().next().unwrap_or_default();
     format!("{kind}_{first}")
 }
 

@@ -1,6 +1,7 @@
 //! The kinds of patterns: each has a folder and a row of `KINDS`. Their interface is
 //! `crate::kind::Kind`; only this folder names kinds.
 
+pub mod attribute;
 pub mod bucket;
 pub mod computed;
 pub mod extended_reference;
@@ -25,6 +26,11 @@ pub struct KindRow {
 
 /// All kinds, by their names.
 pub static KINDS: &[KindRow] = &[
+    KindRow {
+        name: "attribute",
+        help: "Fields of an object as attributes, with one index for all of them.",
+        parse: attribute::declaration::parse,
+    },
     KindRow {
         name: "bucket",
         help: "Points of a series and a span of time, stored together with their statistics.",
@@ -56,7 +62,6 @@ pub static KINDS: &[KindRow] = &[
 static LATER: &[&str] = &[
     "approximation",
     "archive",
-    "attribute",
     "documentVersion",
     "inheritance",
     "outlier",
@@ -106,7 +111,7 @@ mod tests {
         let error = find("other").map(|row| row.name).expect_err("is no kind");
         assert_eq!(
             error.message(),
-            "'other' is not a kind of pattern; the kinds are 'bucket', 'computed', 'extendedReference', 'subset' and 'tree'"
+            "'other' is not a kind of pattern; the kinds are 'attribute', 'bucket', 'computed', 'extendedReference', 'subset' and 'tree'"
         );
         let error = find("compute").map(|row| row.name).expect_err("is no kind");
         assert!(error.message().contains("(did you mean 'computed'?)"), "{}", error.message());

@@ -55,7 +55,8 @@ fn place(candidate: &Candidate, path: &str) -> Option<usize> {
         && index.collation.is_none()
         && index.partial.is_none()
         && candidate.check.is_none()
-        && candidate.key_filter.is_none();
+        && candidate.key_filter.is_none()
+        && candidate.probes.is_none();
     let at = index.fields.iter().position(|field| field.path.text() == path)?;
     let parts = index.fields.get(at)?.path.parts();
     // A number may be a position in an array.
