@@ -2,7 +2,9 @@
 //!
 //! Layer: base.
 
-use value::{Code, Error, RawDoc, Result, Val};
+use smallvec::SmallVec;
+use value::raw::same_name;
+use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
 /// The fields of a command or of one of its statements.
 #[derive(Clone, Copy)]
@@ -11,13 +13,48 @@ pub struct Args<'a> {
     pub place: &'static str,
     /// The fields.
     pub doc: RawDoc<'a>,
+    /// A bit for each name of a field ([`bit_of`]). Most lookups are for fields that are not there;
+    /// a clear bit answers them without a walk over the document.
+    names: u64,
 }
 
 impl<'a> Args<'a> {
     /// The fields of `doc`.
     #[must_use]
     pub fn new(place: &'static str, doc: RawDoc<'a>) -> Args<'a> {
-        Args { place, doc }
+        let mut names = 0;
+        let mut elements = doc.iter();
+        while let Some((name, _)) = elements.next_bytes() {
+            names |= bit_of(name);
+        }
+        Args { place, doc, names }
+    }
+
+    /// The same fields with another name for messages.
+    #[must_use]
+    pub fn at(self, place: &'static str) -> Args<'a> {
+        Args { place, ..self }
+    }
+
+    /// The first field of this name, not decoded; null counts as a value.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<RawVal<'a>> {
+        if self.may_have(name) { self.doc.find(name) } else { None }
+    }
+
+    /// Whether there may be a field of this name. It costs no walk over the document.
+    #[inline]
+    #[must_use]
+    pub fn may_have(&self, name: &str) -> bool {
+        self.names & bit_of(name.as_bytes()) != 0
+    }
+
+    /// Whether there is a field of this name; null counts as a value.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
     }
 
     /// The error for a field of the wrong type.
@@ -47,9 +84,12 @@ impl<'a> Args<'a> {
     }
 
     /// The field, unless it is missing; null counts as missing.
+    #[inline]
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Val<'a>> {
-        self.doc.get(name).filter(|value| !matches!(value, Val::Null | Val::Undefined))
+        self.find(name)
+            .map(RawVal::get)
+            .filter(|value| !matches!(value, Val::Null | Val::Undefined))
     }
 
     /// A string.
@@ -164,29 +204,37 @@ impl<'a> Args<'a> {
     /// # Errors
     /// 40415 for the first one.
     pub fn check_fields(&self, known: &[&str], generic: bool) -> Result<()> {
-        for (at, (name, _)) in self.doc.iter().enumerate() {
-            if self.doc.iter().take(at).any(|(earlier, _)| earlier == name) {
-                return Err(Error::new(
-                    Code(40413),
-                    format!("BSON field '{}.{name}' is a duplicate field", self.place),
-                ));
+        let mut seen: SmallVec<[&[u8]; 24]> = SmallVec::new();
+        let mut seen_bits = 0;
+        let mut elements = self.doc.iter();
+        while let Some((name, _)) = elements.next_bytes() {
+            let bit = bit_of(name);
+            if seen_bits & bit != 0 && seen.iter().any(|earlier| same_name(earlier, name)) {
+                return Err(self.refused(40413, name, "is a duplicate field"));
             }
-            let expected = known.contains(&name) || (generic && is_generic(name));
+            let expected = known.iter().any(|known| same_name(known.as_bytes(), name))
+                || (generic && is_generic(name));
             if !expected {
-                return Err(Error::new(
-                    Code(40415),
-                    format!("BSON field '{}.{name}' is an unknown field.", self.place),
-                ));
+                return Err(self.refused(40415, name, "is an unknown field."));
             }
+            seen_bits |= bit;
+            seen.push(name);
         }
         Ok(())
+    }
+
+    /// The error for a field that the command does not take.
+    #[cold]
+    fn refused(&self, code: i32, name: &[u8], why: &str) -> Error {
+        let name = String::from_utf8_lossy(name);
+        Error::new(Code(code), format!("BSON field '{}.{name}' {why}", self.place))
     }
 
     /// The first field that is neither in the list nor known to every command.
     #[must_use]
     pub fn unknown_field(&self, known: &[&str]) -> Option<&'a str> {
         let mut names = self.doc.iter().map(|(name, _)| name);
-        names.find(|name| !known.contains(name) && !is_generic(name))
+        names.find(|name| !known.contains(name) && !is_generic(name.as_bytes()))
     }
 
     /// A hint: a string or a document.
@@ -194,7 +242,7 @@ impl<'a> Args<'a> {
     /// # Errors
     /// When it has another type.
     pub fn hint(&self) -> Result<Option<Val<'a>>> {
-        match self.doc.get("hint") {
+        match self.find("hint").map(RawVal::get) {
             None => Ok(None),
             Some(hint @ (Val::String(_) | Val::Document(_))) => Ok(Some(hint)),
             Some(_) => Err(Error::new(Code::FAILED_TO_PARSE, "Hint must be a string or an object")),
@@ -202,43 +250,50 @@ impl<'a> Args<'a> {
     }
 }
 
+/// The bit of a name in [`Args::names`]: by its length and first byte.
+#[inline]
+fn bit_of(name: &[u8]) -> u64 {
+    let first = usize::from(name.first().copied().unwrap_or(0));
+    1 << ((name.len().wrapping_mul(11) ^ first) & 63)
+}
+
 /// Whether every command accepts the field.
-fn is_generic(name: &str) -> bool {
+fn is_generic(name: &[u8]) -> bool {
     matches!(
         name,
-        "$db"
-            | "lsid"
-            | "txnNumber"
-            | "$clusterTime"
-            | "$readPreference"
-            | "readConcern"
-            | "writeConcern"
-            | "comment"
-            | "maxTimeMS"
-            | "maxTimeMSOpOnly"
-            | "apiVersion"
-            | "apiStrict"
-            | "apiDeprecationErrors"
-            | "startTransaction"
-            | "autocommit"
-            | "stmtId"
-            | "stmtIds"
-            | "$audit"
-            | "$client"
-            | "$configServerState"
-            | "$queryOptions"
-            | "allowImplicitCollectionCreation"
-            | "databaseVersion"
-            | "shardVersion"
-            | "tracking_info"
-            | "$tenant"
-            | "expectPrefix"
-            | "encryptionInformation"
-            | "mayBypassWriteBlocking"
-            | "rawData"
-            | "$traceCtx"
-            | "$schemaVersion"
-            | "backpressure"
-            | "helloOk"
+        b"$db"
+            | b"lsid"
+            | b"txnNumber"
+            | b"$clusterTime"
+            | b"$readPreference"
+            | b"readConcern"
+            | b"writeConcern"
+            | b"comment"
+            | b"maxTimeMS"
+            | b"maxTimeMSOpOnly"
+            | b"apiVersion"
+            | b"apiStrict"
+            | b"apiDeprecationErrors"
+            | b"startTransaction"
+            | b"autocommit"
+            | b"stmtId"
+            | b"stmtIds"
+            | b"$audit"
+            | b"$client"
+            | b"$configServerState"
+            | b"$queryOptions"
+            | b"allowImplicitCollectionCreation"
+            | b"databaseVersion"
+            | b"shardVersion"
+            | b"tracking_info"
+            | b"$tenant"
+            | b"expectPrefix"
+            | b"encryptionInformation"
+            | b"mayBypassWriteBlocking"
+            | b"rawData"
+            | b"$traceCtx"
+            | b"$schemaVersion"
+            | b"backpressure"
+            | b"helloOk"
     )
 }

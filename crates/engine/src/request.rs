@@ -3,8 +3,9 @@
 //!
 //! Layer: base.
 
+use crate::args::Args;
 use std::time::Duration;
-use value::{DocBuf, RawDoc, Result, Val};
+use value::{DocBuf, RawDoc, Result};
 
 /// One command as received: the body and its document sequences.
 #[derive(Clone, Copy)]
@@ -124,10 +125,10 @@ pub struct ApiParameters {
 impl ApiParameters {
     /// The parameters of a command.
     #[must_use]
-    pub fn of(body: RawDoc<'_>) -> ApiParameters {
-        let flag = |name| body.get(name).map(Val::truthy);
+    pub fn of(fields: &Args<'_>) -> ApiParameters {
+        let flag = |name| fields.find(name).map(|value| value.get().truthy());
         ApiParameters {
-            version: body.find("apiVersion").is_some(),
+            version: fields.has("apiVersion"),
             strict: flag("apiStrict"),
             deprecation_errors: flag("apiDeprecationErrors"),
         }

@@ -119,7 +119,9 @@ impl<'b> Writer<'b> {
     fn name(&mut self, kind: u8, name: &str) {
         self.bytes.push(kind);
         // A name with a zero byte cannot be represented, and cannot be read either.
-        self.bytes.extend_from_slice(name.split('\0').next().unwrap_or("").as_bytes());
+        let name = name.as_bytes();
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        self.bytes.extend_from_slice(name.get(..end).unwrap_or(name));
         self.bytes.push(0);
     }
 

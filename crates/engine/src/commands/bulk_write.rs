@@ -92,7 +92,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         Some(cursor) => Args::new("bulkWrite.cursor", cursor).optional_u64("batchSize")?,
         None => None,
     };
-    let mut retryable = Retryable::of(args.doc, context.session)?;
+    let mut retryable = Retryable::of(&args, context.session)?;
     let concern = context.write_concern()?;
     let constants = Constants::of_writes(context)?;
     let entries = read(context, retryable.is_some())?;

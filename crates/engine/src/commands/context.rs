@@ -76,7 +76,7 @@ impl<'a> Context<'a> {
     /// When `writeConcern` is malformed.
     pub fn write_concern(&self) -> Result<WriteConcern> {
         let catalog = self.engine.data.catalog.load();
-        match (&catalog.concerns, self.args.doc.find("writeConcern")) {
+        match (&catalog.concerns, self.args.find("writeConcern")) {
             (Some(concerns), None) => WriteConcern::parse_default(concerns.as_doc()),
             _ => WriteConcern::parse(self.args.doc),
         }

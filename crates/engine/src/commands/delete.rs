@@ -53,7 +53,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     context.args.bool("bypassDocumentValidation")?;
     context.args.bool(KEEP_TIMESTAMPS)?;
     let concern = context.write_concern()?;
-    let mut retryable = Retryable::of(context.args.doc, context.session)?;
+    let mut retryable = Retryable::of(&context.args, context.session)?;
     let constants = Constants::new(context);
     let statements = Statements::of(context, "deletes")?;
     let first = statement_id(context.args.doc)?;

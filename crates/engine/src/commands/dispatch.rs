@@ -35,8 +35,11 @@ use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, writer};
 
 /// How far a request got; decides how it is recorded afterwards.
-#[derive(Default)]
-struct Progress {
+struct Progress<'a> {
+    /// The fields of the request.
+    fields: Args<'a>,
+    /// Its database; empty as long as none is found.
+    db: &'a str,
     /// The row of the command, once it is found.
     row: Option<&'static Command>,
     /// Its place in the table of commands.
@@ -45,7 +48,12 @@ struct Progress {
     begun: bool,
 }
 
-impl Progress {
+impl<'a> Progress<'a> {
+    /// The progress of a request that has just arrived.
+    fn new(body: RawDoc<'a>) -> Progress<'a> {
+        Progress { fields: Args::new("", body), db: "", row: None, place: 0, begun: false }
+    }
+
     /// The row of a command that passed all checks.
     fn begun(&self) -> Option<&'static Command> {
         self.row.filter(|_| self.begun)
@@ -62,14 +70,14 @@ pub fn dispatch(
 ) -> Flow {
     let start = reply_bytes.len();
     let mut out = Writer::start(reply_bytes);
-    let mut progress = Progress::default();
+    let mut progress = Progress::new(request.body);
     let result = run(engine, client, op, request, &mut progress, &mut out);
-    match leave_transaction(engine, op, request.body, &progress, result) {
+    match leave_transaction(engine, op, &progress, result) {
         Ok(flow) => {
             out.f64("ok", 1.0);
             reply::write_times(&mut out, &engine.data);
             out.finish();
-            note(engine, op, request.body, &progress, None, reply_bytes.len() - start);
+            note(engine, op, &progress, None, reply_bytes.len() - start);
             flow
         }
         Err(error) => {
@@ -80,39 +88,44 @@ pub fn dispatch(
                 reply::write_error(out, &error);
                 reply::write_times(out, &engine.data);
             });
-            note(engine, op, request.body, &progress, Some(&error), reply_bytes.len() - start);
+            note(engine, op, &progress, Some(&error), reply_bytes.len() - start);
             Flow::Done
         }
     }
 }
 
 /// Runs the steps of a command, from its row to its reply.
-fn run(
+fn run<'a>(
     engine: &Inner,
     client: &mut Client,
     op: &Operation,
-    request: &Request<'_>,
-    progress: &mut Progress,
+    request: &Request<'a>,
+    progress: &mut Progress<'a>,
     out: &mut Writer<'_>,
 ) -> Result<Flow> {
     let named = collection_uuid::by_name(engine, client, request)?;
+    let command = find_row(engine, request.body, progress)?;
+    engine.data.check_open()?;
+    progress.db = check_request(command, &progress.fields)?;
+    let db = progress.db;
     let request = &match &named {
         Some(body) => Request { body: body.as_doc(), ..*request },
         None => *request,
     };
     let body = request.body;
-    let command = find_row(engine, body, progress)?;
-    engine.data.check_open()?;
-    let (db, args) = check_request(command, body)?;
+    let args = match &named {
+        Some(_) => Args::new(command.name, body),
+        None => progress.fields.at(command.name),
+    };
     authorise(client, command, db, request)?;
     let session = enter_session(client, body)?;
-    let concern = generic::check(engine, op, command, body)?;
-    let api = ApiParameters::of(body);
+    let concern = generic::check(engine, op, command, &args)?;
+    let api = ApiParameters::of(&args);
     stable_api::check(command, body, api)?;
     op.api.set(api);
     named_faces::note(engine, op, command, db, request);
     let _restricted = restrictions(engine, api).enter();
-    let statement = Statement::parse(command, body, session)?;
+    let statement = Statement::parse(command, &args, session)?;
     if let Some(statement) = statement {
         statement.check(command, body, db)?;
     }
@@ -151,7 +164,11 @@ fn run(
 }
 
 /// Finds the row of the command that a request names.
-fn find_row(engine: &Inner, body: RawDoc<'_>, progress: &mut Progress) -> Result<&'static Command> {
+fn find_row(
+    engine: &Inner,
+    body: RawDoc<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<&'static Command> {
     let Some((name, _)) = body.first() else {
         return Err(Error::new(Code::FAILED_TO_PARSE, "the command is empty"));
     };
@@ -167,8 +184,9 @@ fn find_row(engine: &Inner, body: RawDoc<'_>, progress: &mut Progress) -> Result
 }
 
 /// Checks the database of the command, and refuses unknown fields.
-fn check_request<'a>(command: &Command, body: RawDoc<'a>) -> Result<(&'a str, Args<'a>)> {
-    let db = match body.get("$db") {
+fn check_request<'a>(command: &Command, fields: &Args<'a>) -> Result<&'a str> {
+    let args = fields.at(command.name);
+    let db = match args.doc.get("$db") {
         Some(Val::String(db)) => db,
         Some(other) => {
             return Err(Error::type_mismatch(format!(
@@ -190,7 +208,6 @@ fn check_request<'a>(command: &Command, body: RawDoc<'a>) -> Result<(&'a str, Ar
             format!("{} may only be run against the admin database.", command.name),
         ));
     }
-    let args = Args::new(command.name, body);
     if let Some(fields) = command.fields {
         args.check_fields(fields, true).map_err(|error| match args.unknown_field(fields) {
             Some(name) if command.hints => {
@@ -201,7 +218,7 @@ fn check_request<'a>(command: &Command, body: RawDoc<'a>) -> Result<(&'a str, Ar
             _ => error,
         })?;
     }
-    Ok((db, args))
+    Ok(db)
 }
 
 /// Refuses commands that the client is not authorised to run.
@@ -257,7 +274,7 @@ fn begin(engine: &Inner, op: &Operation, command: &Command, body: RawDoc<'_>) {
 
 /// Reads `bypassPatterns`.
 fn bypass_patterns(op: &Operation, args: &Args<'_>, statement: Option<Statement>) -> Result<()> {
-    if args.doc.find("bypassPatterns").is_none() {
+    if !args.has("bypassPatterns") {
         return Ok(());
     }
     op.bypasses_patterns.set(args.bool("bypassPatterns")?);
@@ -338,7 +355,7 @@ fn fail_points(command: &Command, context: &Context<'_>) -> Result<ControlFlow<F
         return Err(error);
     }
     // A retried write that was already done only returns its reply, so it cannot fail.
-    let repeated = Retryable::of(body, context.session)?
+    let repeated = Retryable::of(&context.args, context.session)?
         .is_some_and(|write| write.was_done(&context.engine.data, body));
     match if repeated { None } else { points.break_write(body) } {
         Some(Break::CloseBefore) => Ok(ControlFlow::Break(Flow::Abort)),
@@ -386,7 +403,7 @@ fn enter_transaction(
             transactions.continue_transaction(&engine.data, op, session, number)
         }
         None if transactions.open() == 0 => Ok(()),
-        None => match session::number_of(context.args.doc, Some(session))? {
+        None => match session::number_of(&context.args, Some(session))? {
             Some(number) => transactions.supersede(&engine.data, op, session, number),
             None => Ok(()),
         },
@@ -397,11 +414,10 @@ fn enter_transaction(
 fn leave_transaction(
     engine: &Inner,
     op: &Operation,
-    body: RawDoc<'_>,
-    progress: &Progress,
+    progress: &Progress<'_>,
     result: Result<Flow>,
 ) -> Result<Flow> {
-    if body.find("autocommit").is_none() {
+    if !progress.fields.has("autocommit") {
         return result;
     }
     let failed = result.is_err() || op.has_failed();
@@ -419,12 +435,12 @@ fn leave_transaction(
 fn note(
     engine: &Inner,
     op: &Operation,
-    body: RawDoc<'_>,
-    progress: &Progress,
+    progress: &Progress<'_>,
     error: Option<&Error>,
     reply_bytes: usize,
 ) {
     let elapsed = op.started.elapsed();
+    let body = progress.fields.doc;
     let (row, begun) = (progress.row, progress.begun());
     let kind = begun.map_or(Kind::Command, |row| row.usage);
     let (metrics, cost) = (&engine.observed.metrics, op.cost());
@@ -441,12 +457,12 @@ fn note(
         metrics::add(&metrics.documents_examined, cost.documents);
     }
     if begun.is_some() {
-        let in_transaction = body.find("autocommit").is_some();
+        let in_transaction = progress.fields.has("autocommit");
         engine.observed.latencies.note_all(kind, in_transaction, elapsed);
     }
     let named = begun.map_or(NamedIn::FirstField, |row| row.namespace);
-    if let (Some(name), Some(Val::String(db))) = (named.collection(body), body.get("$db"))
-        && let Some(collection) = engine.data.catalog.load().get(db, name)
+    if let Some(name) = named.collection(body)
+        && let Some(collection) = engine.data.catalog.load().get(progress.db, name)
     {
         collection.counters.usage.note(kind, elapsed, cost.documents);
     }
@@ -462,7 +478,7 @@ fn note(
         kind,
         body,
         namespace: row.map_or(NamedIn::FirstField, |row| row.namespace),
-        db: body.get("$db").and_then(Val::as_str).unwrap_or(""),
+        db: progress.db,
         elapsed,
         error,
         reply_bytes,

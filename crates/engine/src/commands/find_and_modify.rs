@@ -165,7 +165,7 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
         None => None,
     };
     let query = args.optional_doc("query")?.unwrap_or(RawDoc::empty());
-    let retryable = Retryable::of(args.doc, context.session)?;
+    let retryable = Retryable::of(&args, context.session)?;
     let statement = statement_id(args.doc)?;
     Ok(FindAndModify {
         name,

@@ -15,6 +15,18 @@ fn wrong_api_type(name: &str, value: Val<'_>, expected: &str) -> Error {
     Args::new("APIParametersFromClient", RawDoc::empty()).wrong_type(name, value, expected)
 }
 
+/// The fields that `check` reads.
+static CHECKED: &[&str] = &[
+    "maxTimeMS",
+    "$clusterTime",
+    "apiVersion",
+    "apiStrict",
+    "apiDeprecationErrors",
+    "$schemaVersion",
+    "writeConcern",
+    "readConcern",
+];
+
 /// Checks the fields that every command may have.
 ///
 /// Sets the time limit and the clock; returns the read concern.
@@ -25,10 +37,13 @@ pub(super) fn check<'a>(
     engine: &Inner,
     op: &Operation,
     command: &Command,
-    body: RawDoc<'a>,
+    args: &Args<'a>,
 ) -> Result<Option<ReadConcern<'a>>> {
     let mut concern = None;
-    for (name, value) in body {
+    if !CHECKED.iter().any(|name| args.may_have(name)) {
+        return Ok(None);
+    }
+    for (name, value) in args.doc {
         match name {
             "maxTimeMS" => {
                 let limit = max_time(value.get())?;

@@ -6,7 +6,7 @@ use super::Command;
 use super::row::Kind;
 use crate::args::Args;
 use crate::session;
-use value::{Code, Error, RawDoc, Result, Val};
+use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
 /// The rules of multi-document transactions for a command; part of its row.
 #[derive(Clone, Copy)]
@@ -63,10 +63,10 @@ impl Statement {
     /// InvalidOptions, TypeMismatch, NotARetryableWriteCommand.
     pub(super) fn parse(
         command: &Command,
-        body: RawDoc<'_>,
+        args: &Args<'_>,
         session: Option<[u8; 16]>,
     ) -> Result<Option<Statement>> {
-        let flag = |name: &str| match body.get(name) {
+        let flag = |name: &str| match args.find(name).map(RawVal::get) {
             None => Ok(None),
             Some(Val::Bool(flag)) => Ok(Some(flag)),
             Some(other) => Err(Error::type_mismatch(format!(
@@ -75,7 +75,7 @@ impl Statement {
                 other.kind().name()
             ))),
         };
-        let number = session::number_of(body, session)?;
+        let number = session::number_of(args, session)?;
         let (autocommit, start) = (flag("autocommit")?, flag("startTransaction")?);
         if autocommit.is_some() && number.is_none() {
             return refuse("'autocommit' field requires a transaction number to also be specified");

@@ -51,7 +51,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let bypass = context.args.bool("bypassDocumentValidation")?;
     let keeps_empty_timestamps = context.args.bool(query::KEEP_TIMESTAMPS)?;
     let concern = context.write_concern()?;
-    let mut retryable = Retryable::of(context.args.doc, context.session)?;
+    let mut retryable = Retryable::of(&context.args, context.session)?;
     let statements = Statements::of(context, "documents")?;
     let documents = statements.documents();
     let engine = context.engine;

@@ -2,6 +2,7 @@
 //! command says whether it is part of it.
 
 use super::Command;
+use crate::args::Args;
 use crate::request::ApiParameters;
 use crate::stages;
 use value::{Code, Error, RawDoc, Result, Val};
@@ -46,7 +47,7 @@ pub(super) fn check(command: &Command, body: RawDoc<'_>, api: ApiParameters) -> 
 /// # Errors
 /// APIMismatchError.
 pub(super) fn check_same(begun: RawDoc<'_>, now: ApiParameters) -> Result<()> {
-    if ApiParameters::of(begun) == now {
+    if ApiParameters::of(&Args::new("", begun)) == now {
         return Ok(());
     }
     Err(Error::new(

@@ -115,7 +115,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     // The constants read it, too; but its error is one of the command, not of each statement.
     context.args.bool(KEEP_TIMESTAMPS)?;
     let concern = context.write_concern()?;
-    let mut retryable = Retryable::of(context.args.doc, context.session)?;
+    let mut retryable = Retryable::of(&context.args, context.session)?;
     let constants = Constants::of_writes(context);
     let statements = Statements::of(context, "updates")?;
     let first = statement_id(context.args.doc)?;

@@ -15,6 +15,7 @@ pub use history::Done;
 pub use retry::Retryable;
 pub use transaction::{OpenTransaction, Transactions};
 
+use crate::args::Args;
 use crate::cursor::Cursors;
 use crate::store_failed;
 use crate::txn::Data;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use store::{Batch, Direction, Space, Store};
-use value::{Code, Error, RawDoc, Result, Val};
+use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
 /// The time after which an unused session expires.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -257,8 +258,8 @@ fn chunk_key(session: [u8; 16], chunk: u32) -> [u8; 21] {
 ///
 /// # Errors
 /// InvalidOptions for a number without a session, TypeMismatch.
-pub fn number_of(body: RawDoc<'_>, session: Option<[u8; 16]>) -> Result<Option<i64>> {
-    let Some(number) = body.get("txnNumber") else { return Ok(None) };
+pub fn number_of(args: &Args<'_>, session: Option<[u8; 16]>) -> Result<Option<i64>> {
+    let Some(number) = args.find("txnNumber").map(RawVal::get) else { return Ok(None) };
     let Val::Int64(number) = number else {
         return Err(Error::type_mismatch(format!(
             "BSON field 'OperationSessionInfo.txnNumber' is the wrong type '{}', expected type \

@@ -11,6 +11,7 @@
 
 use super::history::{Done, History, Tail, read_entries};
 use super::{RECORDS, chunk_key, record_key};
+use crate::args::Args;
 use crate::metrics::{self, Metrics};
 use crate::txn::Data;
 use crate::txn::Transaction;
@@ -58,11 +59,11 @@ impl Retryable {
     ///
     /// # Errors
     /// InvalidOptions for a number without a session.
-    pub fn of(body: RawDoc<'_>, session: Option<[u8; 16]>) -> Result<Option<Retryable>> {
-        if body.find("autocommit").is_some() {
+    pub fn of(args: &Args<'_>, session: Option<[u8; 16]>) -> Result<Option<Retryable>> {
+        if args.has("autocommit") {
             return Ok(None);
         }
-        let number = super::number_of(body, session)?;
+        let number = super::number_of(args, session)?;
         Ok(session.zip(number).map(|(session, number)| Retryable {
             session,
             number,
