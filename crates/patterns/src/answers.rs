@@ -63,7 +63,7 @@ impl Question<'_> {
 }
 
 /// What a query asks of the patterns that read its collection.
-pub enum Asked<'a> {
+pub enum QueryKind<'a> {
     /// A `$group`.
     Group(&'a GroupQuery<'a>),
     /// The number of documents that match a filter.

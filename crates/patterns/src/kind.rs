@@ -8,7 +8,7 @@
 //! document implements `maintains`, `reads`, `fill` and `derive`. A kind that decides how
 //! documents are stored, or how a reader sees them, returns a `layout` or a `shape`.
 
-use crate::answers::{Asked, GroupAnswer, GroupQuery, Question, StageAnswer};
+use crate::answers::{GroupAnswer, GroupQuery, QueryKind, Question, StageAnswer};
 use crate::delta::{Delta, Deltas};
 use crate::descent::Descent;
 use crate::documents::Documents;
@@ -611,7 +611,7 @@ pub trait Kind: Debug + Send + Sync {
     ///
     /// # Errors
     /// When the store fails.
-    fn why_not(&self, _question: &Question<'_>, _asked: &Asked<'_>) -> Result<Option<String>> {
+    fn why_not(&self, _question: &Question<'_>, _query: &QueryKind<'_>) -> Result<Option<String>> {
         Ok(None)
     }
 

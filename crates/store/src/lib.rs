@@ -36,7 +36,7 @@ pub use load::{Entries, Load};
 pub use long::{PLAIN_MAX as PLAIN_KEY_BYTES_MAX, stored_entry};
 pub use memory::MemoryStore;
 pub use scratch::{RUN_BUFFER_BYTES, Run, RunWriter, Scratch};
-pub use snapshot::{Block, Direction, Lent, Range, Snapshot, SnapshotLimits};
+pub use snapshot::{Block, BorrowedRun, Direction, Range, Snapshot, SnapshotLimits};
 pub use stats::{Damage, MergeFailure, SpaceStats, Stats};
 
 /// A place in the commit order. A snapshot sees every commit whose number is not above its own.

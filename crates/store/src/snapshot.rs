@@ -439,17 +439,17 @@ impl Range {
 
     /// Returns the next run of entries, borrowed until the next call; `None` at the end. The
     /// cheapest way to read a whole range: it needs no reference count per entry.
-    pub fn lend_block(&mut self) -> Result<Option<Lent<'_>>> {
+    pub fn lend_block(&mut self) -> Result<Option<BorrowedRun<'_>>> {
         if !self.find_run()? {
             let mut block = std::mem::take(&mut self.lent);
             let filled = self.next_block(&mut block, LENT_ITEMS, LENT_BYTES);
             self.lent = block;
-            return Ok(filled?.then(|| Lent(Run::Entries(self.lent.entries.iter()))));
+            return Ok(filled?.then(|| BorrowedRun(Run::Entries(self.lent.entries.iter()))));
         }
         Ok(match &self.source {
-            Source::Disk(range) => {
-                range.run().map(|(page, left, direction)| Lent(Run::Page { page, left, direction }))
-            }
+            Source::Disk(range) => range
+                .run()
+                .map(|(page, left, direction)| BorrowedRun(Run::Page { page, left, direction })),
             _ => None,
         })
     }
@@ -542,7 +542,7 @@ impl Range {
 
 /// Keys and values of consecutive entries, lent by [`Range::lend_block`].
 #[derive(Clone)]
-pub struct Lent<'a>(Run<'a>);
+pub struct BorrowedRun<'a>(Run<'a>);
 
 #[derive(Clone)]
 enum Run<'a> {
@@ -550,7 +550,7 @@ enum Run<'a> {
     Page { page: &'a Page, left: std::ops::Range<usize>, direction: Direction },
 }
 
-impl<'a> Iterator for Lent<'a> {
+impl<'a> Iterator for BorrowedRun<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     #[inline]
@@ -576,7 +576,7 @@ impl<'a> Iterator for Lent<'a> {
     }
 }
 
-impl ExactSizeIterator for Lent<'_> {}
+impl ExactSizeIterator for BorrowedRun<'_> {}
 
 /// Entries taken from a range at once. Reuse one block for a whole scan: its memory is kept.
 #[derive(Clone, Debug, Default)]

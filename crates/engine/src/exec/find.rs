@@ -4,7 +4,7 @@ use super::metadata::Metadata;
 use super::return_key::key_of;
 use super::scan::{Row, Scan};
 use super::sort::{Sorted, Sorter};
-use super::{Doc, Examined, FieldRead, Stream, Take, Visit};
+use super::{Consumer, Doc, Examined, FieldRead, Stream, Visit};
 use crate::operation::Operation;
 use crate::planner::run::SortTotals;
 use crate::planner::{Access, Plan, cover};
@@ -482,11 +482,16 @@ impl Stream for FindStream {
         Ok(())
     }
 
-    fn lend(&mut self, op: &Operation, wanted: &[FieldRead], take: &mut dyn Take) -> Result<bool> {
+    fn lend(
+        &mut self,
+        op: &Operation,
+        wanted: &[FieldRead],
+        consumer: &mut dyn Consumer,
+    ) -> Result<bool> {
         if self.lends_entries() {
-            return self.scan.lend(op, Some(wanted), take);
+            return self.scan.lend(op, Some(wanted), consumer);
         }
-        self.for_each(op, &mut |doc| take.document(doc)).map(|()| false)
+        self.for_each(op, &mut |doc| consumer.document(doc)).map(|()| false)
     }
 
     fn has_meta(&self) -> bool {

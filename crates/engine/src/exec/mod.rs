@@ -65,7 +65,7 @@ impl Doc {
 pub type Visit<'v> = dyn FnMut(RawDoc<'_>) -> Result<()> + 'v;
 
 /// A consumer of borrowed documents, or of selected fields of index entries.
-pub trait Take {
+pub trait Consumer {
     /// Consumes a document.
     ///
     /// # Errors
@@ -105,13 +105,18 @@ pub trait Stream: Send {
         Ok(())
     }
 
-    /// Passes the remaining documents to `take` like `for_each`, but only the selected fields where
+    /// Passes the remaining documents to `consumer` like `for_each`, but only the selected fields where
     /// an index entry has them. Returns true if it paused before the end.
     ///
     /// # Errors
     /// As `for_each`.
-    fn lend(&mut self, op: &Operation, _reads: &[FieldRead], take: &mut dyn Take) -> Result<bool> {
-        self.for_each(op, &mut |doc| take.document(doc)).map(|()| false)
+    fn lend(
+        &mut self,
+        op: &Operation,
+        _reads: &[FieldRead],
+        consumer: &mut dyn Consumer,
+    ) -> Result<bool> {
+        self.for_each(op, &mut |doc| consumer.document(doc)).map(|()| false)
     }
 
     /// Splits off parts that can be read in parallel. The rest of this stream comes first, then

@@ -8,7 +8,7 @@ use super::row::fetch_part;
 pub use super::row::{Row, fetch};
 use super::union::UnionScan;
 use super::walk::WalkScan;
-use super::{Examined, FieldRead, Take};
+use super::{Consumer, Examined, FieldRead};
 use crate::catalog::Collection;
 use crate::index::maintain::record_of;
 use crate::layout::{MappedRange, Reader};
@@ -463,16 +463,16 @@ impl Scan {
         self.lend(op, None, &mut Each(visit)).map(|_| ())
     }
 
-    /// Passes the remaining documents to `take`: the selected fields if entries have them all,
+    /// Passes the remaining documents to `consumer`: the selected fields if entries have them all,
     /// otherwise whole documents. Returns true if it paused before the end.
     ///
     /// # Errors
-    /// As `next`, and errors of `take`.
+    /// As `next`, and errors of `consumer`.
     pub fn lend(
         &mut self,
         op: &Operation,
         wanted: Option<&[FieldRead]>,
-        take: &mut dyn Take,
+        consumer: &mut dyn Consumer,
     ) -> Result<bool> {
         self.open_resolver()?;
         let plain = matches!(self.resolving, Resolving::No);
@@ -483,7 +483,7 @@ impl Scan {
                         for (_, doc) in block {
                             op.check()?;
                             self.examined.documents += 1;
-                            take.document(RawDoc::new(doc))?;
+                            consumer.document(RawDoc::new(doc))?;
                         }
                     }
                     self.current = None;
@@ -492,7 +492,7 @@ impl Scan {
                     while let Some((_, doc)) = range.next()? {
                         op.check()?;
                         self.examined.documents += 1;
-                        take.document(RawDoc::new(doc))?;
+                        consumer.document(RawDoc::new(doc))?;
                     }
                     self.current = None;
                 }
@@ -506,17 +506,17 @@ impl Scan {
                         reader: self.reader.as_ref(),
                         seen,
                     };
-                    if lender.entries(entries, wanted, take, op)? {
+                    if lender.entries(entries, wanted, consumer, op)? {
                         return Ok(true);
                     }
                     self.current = None;
-                    if take.pause() {
+                    if consumer.pause() {
                         return Ok(true);
                     }
                 }
                 _ => match self.next(op)? {
                     None => return Ok(false),
-                    Some(row) => take.document(RawDoc::new(&row.doc))?,
+                    Some(row) => consumer.document(RawDoc::new(&row.doc))?,
                 },
             }
         }
@@ -611,7 +611,7 @@ impl Scan {
 /// A consumer of documents only.
 struct Each<F>(F);
 
-impl<F: FnMut(RawDoc<'_>) -> Result<()>> Take for Each<F> {
+impl<F: FnMut(RawDoc<'_>) -> Result<()>> Consumer for Each<F> {
     #[inline]
     fn document(&mut self, doc: RawDoc<'_>) -> Result<()> {
         (self.0)(doc)
@@ -637,7 +637,7 @@ impl Lender<'_> {
         &mut self,
         entries: &mut EntryScan,
         wanted: Option<&[FieldRead]>,
-        take: &mut dyn Take,
+        consumer: &mut dyn Consumer,
         op: &Operation,
     ) -> Result<bool> {
         let Some((index, range, cover)) = entries.plain() else { return Ok(false) };
@@ -660,23 +660,23 @@ impl Lender<'_> {
                 if let (Some(columns), true) = (&mut columns, types.is_empty()) {
                     columns.go_to(key, previous).ok_or_else(|| damaged(index))?;
                     previous = key;
-                    columns.lend(key, |columns| take.entry(columns))?;
+                    columns.lend(key, |columns| consumer.entry(columns))?;
                     continue;
                 }
                 match cover.lend(key, types, &mut buffers) {
-                    cover::Lent::Document(doc) => take.document(RawDoc::new(doc))?,
-                    cover::Lent::Unknown => {
+                    cover::BorrowedEntry::Document(doc) => consumer.document(RawDoc::new(doc))?,
+                    cover::BorrowedEntry::Unknown => {
                         let record = record_of(index, entry).ok_or_else(|| damaged(index))?;
                         let record = Bytes::copy_from(record);
                         let row = fetch_part(self.snapshot, self.collection, record, self.reader)?;
                         self.examined.documents += 1;
                         let row = row.ok_or_else(|| dangling(self.collection))?;
-                        take.document(RawDoc::new(&row.doc))?;
+                        consumer.document(RawDoc::new(&row.doc))?;
                     }
-                    cover::Lent::Damaged => return Err(damaged(index)),
+                    cover::BorrowedEntry::Damaged => return Err(damaged(index)),
                 }
             }
-            if take.pause() {
+            if consumer.pause() {
                 return Ok(true);
             }
         }

@@ -59,7 +59,7 @@ pub enum Made {
 }
 
 /// As `Made`, with a borrowed document.
-pub enum Lent<'b> {
+pub enum BorrowedEntry<'b> {
     /// A document.
     Document(&'b [u8]),
     /// As in `Made`.
@@ -267,14 +267,19 @@ impl Cover {
     pub fn document(&self, key: &[u8], types: &[u8]) -> Made {
         let mut buffers = Buffers::default();
         match self.lend(key, types, &mut buffers) {
-            Lent::Document(_) => Made::Document(buffers.document),
-            Lent::Unknown => Made::Unknown,
-            Lent::Damaged => Made::Damaged,
+            BorrowedEntry::Document(_) => Made::Document(buffers.document),
+            BorrowedEntry::Unknown => Made::Unknown,
+            BorrowedEntry::Damaged => Made::Damaged,
         }
     }
 
     /// The same, in reused buffers.
-    pub fn lend<'b>(&self, key: &[u8], types: &[u8], buffers: &'b mut Buffers) -> Lent<'b> {
+    pub fn lend<'b>(
+        &self,
+        key: &[u8],
+        types: &[u8],
+        buffers: &'b mut Buffers,
+    ) -> BorrowedEntry<'b> {
         let mut decoder = Decoder::new(key, types);
         let Buffers { bytes, document } = buffers;
         bytes.clear();
@@ -287,18 +292,18 @@ impl Cover {
                 true => match decoder.next(*descending, bytes) {
                     Some(Decoded::Value(kind)) => Some(kind),
                     Some(Decoded::Missing) => None,
-                    None => return Lent::Damaged,
+                    None => return BorrowedEntry::Damaged,
                 },
                 false => match decoder.skip(*descending, bytes) {
                     Some(()) => None,
-                    None => return Lent::Damaged,
+                    None => return BorrowedEntry::Damaged,
                 },
             };
             values.push((kind, from, bytes.len()));
         }
         match write(&self.fields, bytes, &values, (0, self.elements), document) {
-            true => Lent::Document(document),
-            false => Lent::Unknown,
+            true => BorrowedEntry::Document(document),
+            false => BorrowedEntry::Unknown,
         }
     }
 }

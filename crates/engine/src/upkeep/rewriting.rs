@@ -11,7 +11,7 @@ use crate::records::write;
 use crate::store_failed;
 use crate::txn::View as Scope;
 use ::patterns::Pattern;
-use ::patterns::answers::{AnswerSnapshot, Asked, GroupQuery, Question, UnwindQuery, written};
+use ::patterns::answers::{AnswerSnapshot, GroupQuery, QueryKind, Question, UnwindQuery, written};
 use ::patterns::layout::Records;
 use ::patterns::stats::Stats;
 use std::ops::Bound;
@@ -90,15 +90,15 @@ impl<'q> Rewrites<'q> {
         most: Option<u64>,
     ) -> Result<Option<DocBuf>> {
         if let (Some(sort), Some(most)) = (sort, most) {
-            let asked = Asked::First { filter, sort, limit: most };
-            let found = self.ask(collection, "sort", &asked, |pattern, question| {
+            let query = QueryKind::First { filter, sort, limit: most };
+            let found = self.ask(collection, "sort", &query, |pattern, question| {
                 pattern.kind.answer_first(question, filter, sort, most)
             })?;
             if found.is_some() {
                 return Ok(found);
             }
         }
-        self.ask(collection, "path", &Asked::Other, |pattern, question| {
+        self.ask(collection, "path", &QueryKind::Other, |pattern, question| {
             pattern.kind.answer_filter(question, filter)
         })
     }
@@ -108,7 +108,7 @@ impl<'q> Rewrites<'q> {
     /// # Errors
     /// When the store fails.
     pub fn count(&mut self, collection: &Collection, filter: RawDoc<'_>) -> Result<Option<u64>> {
-        self.ask(collection, "count", &Asked::Count(filter), |pattern, question| {
+        self.ask(collection, "count", &QueryKind::Count(filter), |pattern, question| {
             pattern.kind.answer_count(question, filter)
         })
     }
@@ -165,7 +165,7 @@ impl<'q> Rewrites<'q> {
     ) -> Result<Option<Pipeline>> {
         let Some((query, rest)) = grouped(stages) else { return Ok(None) };
         let answer =
-            self.ask(collection, "$group", &Asked::Group(&query), |pattern, question| {
+            self.ask(collection, "$group", &QueryKind::Group(&query), |pattern, question| {
                 pattern.kind.answer_group(question, &query)
             })?;
         let Some(answer) = answer else { return Ok(None) };
@@ -253,7 +253,7 @@ impl<'q> Rewrites<'q> {
         &mut self,
         collection: &Collection,
         from: &'static str,
-        asked: &Asked<'_>,
+        query: &QueryKind<'_>,
         ask: impl Fn(&Pattern, &Question<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let Some(bound) = &collection.patterns else { return Ok(None) };
@@ -272,7 +272,7 @@ impl<'q> Rewrites<'q> {
                 }
                 (Some(why), Some(_)) => self.decline(pattern, why),
                 (_, None) if self.declined.is_some() => {
-                    if let Some(why) = pattern.kind.why_not(&question, asked)? {
+                    if let Some(why) = pattern.kind.why_not(&question, query)? {
                         self.decline(pattern, why);
                     }
                 }

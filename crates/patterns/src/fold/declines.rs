@@ -3,7 +3,7 @@
 use super::answers::fields;
 use super::{Fold, Keys, Unwind};
 use crate::answers::{
-    Asked, GroupQuery, Question, conditions, equal_to, required_key, same_conditions,
+    GroupQuery, QueryKind, Question, conditions, equal_to, required_key, same_conditions,
 };
 use crate::error_context::value_text;
 use value::{RawDoc, RawVal, Result, Val};
@@ -16,24 +16,24 @@ impl Fold {
     pub(super) fn why_not(
         &self,
         question: &Question<'_>,
-        asked: &Asked<'_>,
+        query: &QueryKind<'_>,
     ) -> Result<Option<String>> {
         if *self.source != *question.collection {
             return Ok(None);
         }
-        let why = match asked {
-            Asked::Group(query) => self.why_no_group(question, query),
-            Asked::Count(filter) if self.asks_for_key(*filter) => {
+        let why = match query {
+            QueryKind::Group(query) => self.why_no_group(question, query),
+            QueryKind::Count(filter) if self.asks_for_key(*filter) => {
                 self.why_no_count(question, *filter)
             }
-            Asked::First { filter, sort, limit } if self.asks_for_key(*filter) => {
+            QueryKind::First { filter, sort, limit } if self.asks_for_key(*filter) => {
                 self.why_not_first(question, *filter, *sort, *limit)
             }
             _ => None,
         };
         Ok(match why {
             Some(why) => Some(why),
-            None if matches!(asked, Asked::Group(_)) && question.is_behind()? => {
+            None if matches!(query, QueryKind::Group(_)) && question.is_behind()? => {
                 Some("updates of it are pending".to_owned())
             }
             None => None,

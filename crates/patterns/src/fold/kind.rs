@@ -3,7 +3,7 @@
 
 use super::groups::Child;
 use super::{Fold, Keys};
-use crate::answers::{Asked, GroupAnswer, GroupQuery, Question};
+use crate::answers::{GroupAnswer, GroupQuery, QueryKind, Question};
 use crate::delta::{Delta, Deltas};
 use crate::documents::Documents;
 use crate::edit;
@@ -326,8 +326,8 @@ impl<F: Form> Kind for Folded<F> {
         self.fold.answer_group(question, query)
     }
 
-    fn why_not(&self, question: &Question<'_>, asked: &Asked<'_>) -> Result<Option<String>> {
-        self.fold.why_not(question, asked)
+    fn why_not(&self, question: &Question<'_>, query: &QueryKind<'_>) -> Result<Option<String>> {
+        self.fold.why_not(question, query)
     }
 
     fn answer_count(&self, question: &Question<'_>, filter: RawDoc<'_>) -> Result<Option<u64>> {

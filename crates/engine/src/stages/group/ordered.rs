@@ -5,7 +5,7 @@
 use super::program::{Program, ThreadSlots};
 use super::table::Table;
 use crate::exec::columns::Columns;
-use crate::exec::{Doc, Examined, Stream, Take, Visit};
+use crate::exec::{Consumer, Doc, Examined, Stream, Visit};
 use crate::operation::Operation;
 use bumpalo::Bump;
 use value::{RawDoc, Result, Writer};
@@ -47,7 +47,7 @@ impl Ordered {
             }
             let Ordered { input, program, slots, table, arena, .. } = self;
             let wanted = program.reads.as_deref().unwrap_or(&[]);
-            let mut taker = Taker { program, slots, table, arena };
+            let mut taker = GroupConsumer { program, slots, table, arena };
             self.ended = !input.lend(op, wanted, &mut taker)?;
         }
         Ok(true)
@@ -95,15 +95,15 @@ impl Stream for Ordered {
     }
 }
 
-/// Adds lent documents to the current group, or begins the next.
-struct Taker<'t> {
+/// Adds borrowed documents to the current group, or begins the next.
+struct GroupConsumer<'t> {
     program: &'t Program,
     slots: &'t mut ThreadSlots,
     table: &'t mut Table,
     arena: &'t mut Bump,
 }
 
-impl Take for Taker<'_> {
+impl Consumer for GroupConsumer<'_> {
     fn document(&mut self, doc: RawDoc<'_>) -> Result<()> {
         self.program.take(self.slots, (doc, RawDoc::empty()), self.arena, self.table)?;
         self.arena.reset();

@@ -7,7 +7,7 @@ use super::program::{Program, ThreadSlots};
 use super::spill::{Groups, Spill};
 use super::table::Table;
 use crate::exec::columns::Columns;
-use crate::exec::{Stream, Take};
+use crate::exec::{Consumer, Stream};
 use crate::operation::{Helper, Operation};
 use bumpalo::Bump;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,7 +116,7 @@ impl<'p> Reader<'p> {
     ) -> Result<()> {
         let (slots, arena) = (self.program.thread_slots(), Bump::new());
         let program = self.program;
-        let mut taker = Taker { reader: self, op, early, slots, arena, seen: 0, bytes: 0 };
+        let mut taker = GroupConsumer { reader: self, op, early, slots, arena, seen: 0, bytes: 0 };
         if input.has_meta() {
             while let Some(doc) = input.next(op)? {
                 let meta = input.meta().unwrap_or_default();
@@ -157,8 +157,8 @@ impl<'p> Reader<'p> {
     }
 }
 
-/// Adds lent documents to the groups of a reader.
-struct Taker<'t, 'p> {
+/// Adds borrowed documents to the groups of a reader.
+struct GroupConsumer<'t, 'p> {
     reader: &'t mut Reader<'p>,
     op: &'t Operation,
     early: &'t mut dyn FnMut(&Table) -> Result<()>,
@@ -169,7 +169,7 @@ struct Taker<'t, 'p> {
     bytes: usize,
 }
 
-impl Taker<'_, '_> {
+impl GroupConsumer<'_, '_> {
     #[inline]
     fn take(&mut self, doc: RawDoc<'_>, meta: RawDoc<'_>) -> Result<()> {
         let Reader { program, table, .. } = &mut *self.reader;
@@ -198,7 +198,7 @@ impl Taker<'_, '_> {
     }
 }
 
-impl Take for Taker<'_, '_> {
+impl Consumer for GroupConsumer<'_, '_> {
     #[inline]
     fn document(&mut self, doc: RawDoc<'_>) -> Result<()> {
         self.take(doc, RawDoc::empty())
