@@ -16,6 +16,7 @@
 
 mod aggregate;
 mod bar;
+mod before;
 mod beside;
 mod changes;
 mod data;
@@ -52,6 +53,7 @@ Examples:
   motif bench --compare /path/to/mongod            take turns with a real mongod, print ratios
   motif bench --uri mongodb://db.example.com       load a server that runs already
   motif bench --only point,update --connections 8  two workloads, eight connections
+  motif bench --before OTHER_MOTIF                 take turns with an earlier build
   motif bench --only changes --compare MONGOD      what change events cost, on both
   motif bench --only transactions --compare MONGOD what transactions of ten writes cost, on both
   motif bench --only patterns --compare MONGOD     what patterns cost and save
@@ -81,6 +83,10 @@ pub struct BenchArgs {
     /// Start this `mongod` as well and compare.
     #[arg(long, value_name = "MONGOD")]
     compare: Option<PathBuf>,
+    /// Start this other `motif` as well, usually an earlier build, and compare CPU time per
+    /// operation; of `patterns` only what is not a layout.
+    #[arg(long, value_name = "MOTIF", conflicts_with = "uri")]
+    before: Option<PathBuf>,
     /// How often to repeat; the best round counts. [default: 3 with --compare, else 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
@@ -254,7 +260,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.connections.iter().any(|&count| count == 0 || count > 10_000) {
         bail!("--connections takes numbers from 1 to 10000");
     }
-    let comparing = args.compare.is_some();
+    let comparing = args.compare.is_some() || args.before.is_some();
     let seconds = args.seconds.unwrap_or(if comparing { 2.0 } else { 3.0 });
     if !(0.05..=3600.0).contains(&seconds) {
         bail!("--seconds takes 0.05 to 3600");
@@ -263,6 +269,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
 
     let mut programs = vec![Program::Motif];
     programs.extend(args.compare.clone().map(Program::Mongod));
+    programs.extend(args.before.clone().map(Program::Before));
     let mut results = Results::default();
     let note = Notes::new();
 
@@ -367,7 +374,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         if args.uri.is_some() {
             bail!("`patterns` starts its own servers: leave out --uri");
         }
-        results.patterns = readings::measure(&programs, args.folder.as_deref(), &note)?;
+        let series: Vec<Program> =
+            programs.iter().filter(|p| !matches!(p, Program::Before(_))).cloned().collect();
+        results.patterns = readings::measure(&series, args.folder.as_deref(), &note)?;
         results.patterns.extend(patterns::measure(&programs, args.folder.as_deref(), &note)?);
     }
     if (selection.tls || selection.access) && args.uri.is_some() {

@@ -174,23 +174,24 @@ pub(crate) fn measure(
         let server = Server::start(program, folder)?;
         note.say(format!("{}: loading what patterns are measured on", program.name()));
         let mut client = Client::connect(&server.uri())?;
-        load(&mut client, matches!(program, Program::Motif))?;
+        load(&mut client, program.has_patterns())?;
         server.process().settle(Duration::from_secs(20))?;
-        servers.push((program.name(), server, client));
+        servers.push((program, server, client));
     }
     for round in 0..ROUNDS {
         for case in CASES {
-            for (name, server, client) in &mut servers {
-                if !case.plain && *name != "motif" {
+            for (program, server, client) in &mut servers {
+                if !case.plain && !program.has_patterns() {
                     continue;
                 }
+                let name = program.name();
                 note.say(format!("round {}/{ROUNDS}: {} on {name}", round + 1, case.name));
                 server.process().settle(Duration::from_secs(5))?;
                 let before = server.process().threads()?;
                 let operations = (case.run)(client, round).with_context(|| case.about)?;
                 let spent = server.process().threads()?.since(&before);
                 let cpu_us = spent.as_secs_f64() * 1e6 / operations.max(1) as f64;
-                let known = lines.iter_mut().find(|l| l.case == case.name && l.server == *name);
+                let known = lines.iter_mut().find(|l| l.case == case.name && l.server == name);
                 match known {
                     Some(line) => line.cpu_us = line.cpu_us.min(cpu_us),
                     None => lines.push(Line { case: case.name, server: name, cpu_us }),

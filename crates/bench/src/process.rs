@@ -27,7 +27,12 @@ pub(crate) enum Program {
     Motif,
     /// A `mongod` at this path.
     Mongod(PathBuf),
+    /// Another build of MotifDB at this path, usually an earlier one.
+    Before(PathBuf),
 }
+
+/// The name in tables of another build of MotifDB.
+pub(crate) const BEFORE: &str = "before";
 
 impl Program {
     /// The name in tables.
@@ -35,16 +40,25 @@ impl Program {
         match self {
             Program::Motif => "motif",
             Program::Mongod(_) => "mongod",
+            Program::Before(_) => BEFORE,
         }
+    }
+
+    /// Whether it is MotifDB, of this build or another.
+    pub(crate) fn has_patterns(&self) -> bool {
+        !matches!(self, Program::Mongod(_))
     }
 
     fn command(&self, port: u16, folder: &Path, cache_mib: u64) -> Result<Command> {
         let data = folder.join("data");
         fs::create_dir_all(&data).with_context(|| format!("cannot create `{}`", data.display()))?;
         Ok(match self {
-            Program::Motif => {
-                let this = std::env::current_exe().context("cannot find this executable")?;
-                let mut command = Command::new(this);
+            Program::Motif | Program::Before(_) => {
+                let executable = match self {
+                    Program::Before(path) => path.clone(),
+                    _ => std::env::current_exe().context("cannot find this executable")?,
+                };
+                let mut command = Command::new(executable);
                 command.arg("serve").arg("--listen").arg(format!("127.0.0.1:{port}"));
                 command.arg("--data").arg(data);
                 command.arg("--cache").arg(format!("{cache_mib}MiB"));

@@ -2,6 +2,7 @@
 
 use super::bar::Bar;
 use super::pressure;
+use super::process::BEFORE;
 use super::resources::IDLE_CONNECTIONS;
 use super::{Measurement, Results};
 use anyhow::Result;
@@ -15,7 +16,7 @@ const WALL_CONNECTIONS_MIN: usize = 8;
 /// Compares the results with their targets.
 pub(crate) fn bars(results: &Results) -> Vec<Bar> {
     let mut bars = Vec::new();
-    for (motif, mongod) in pairs(results) {
+    for (motif, mongod) in pairs(results).filter(|(_, other)| other.server != BEFORE) {
         let name = format!("{}, {} connections", motif.workload.name, motif.connections);
         if let (Some(bar), Some(ratio)) = (motif.workload.cpu_bar, cpu_ratio(motif, mongod)) {
             let text =
@@ -85,11 +86,12 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
     }
     bars.extend(super::patterns::bars(&results.patterns));
     bars.extend(super::readings::bars(&results.patterns));
+    bars.extend(super::before::bars(results));
     bars
 }
 
 /// Pairs of a measurement of MotifDB and one of another server, for the same workload.
-fn pairs(results: &Results) -> impl Iterator<Item = (&Measurement, &Measurement)> {
+pub(super) fn pairs(results: &Results) -> impl Iterator<Item = (&Measurement, &Measurement)> {
     let all = &results.measurements;
     all.iter().filter(|m| m.server == "motif").flat_map(move |motif| {
         let others = all.iter().filter(|other| {
@@ -210,6 +212,7 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
     super::patterns::table(out, &results.patterns)?;
     super::readings::table(out, &results.patterns)?;
     super::security::table(out, results)?;
+    super::before::table(out, results)?;
     for bar in bars {
         writeln!(out, "{} {}", if bar.reached { "PASS " } else { "SHORT" }, bar.text)?;
     }
