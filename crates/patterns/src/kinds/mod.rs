@@ -62,11 +62,12 @@ pub static KINDS: &[KindRow] = &[
 static LATER: &[&str] = &[
     "approximation",
     "archive",
-    "documentVersion",
+    "documentVersioning",
     "inheritance",
     "outlier",
     "polymorphic",
-    "preallocation",
+    "preallocate",
+    "relation",
     "schemaVersion",
     "singleCollection",
 ];
