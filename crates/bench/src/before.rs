@@ -4,7 +4,6 @@
 use super::Results;
 use super::bar::Bar;
 use super::process::BEFORE;
-use super::report;
 use anyhow::Result;
 use std::fmt::Write as _;
 
@@ -26,7 +25,7 @@ impl Change {
 
 fn changes(results: &Results) -> Vec<Change> {
     let mut changes = Vec::new();
-    for (now, before) in report::pairs(results).filter(|(_, other)| other.server == BEFORE) {
+    for (now, before) in results.pairs().filter(|(_, other)| other.server == BEFORE) {
         if let (Some(now_us), Some(before_us)) = (now.cpu_us(), before.cpu_us()) {
             let name = format!("{}, {} connections", now.workload.name, now.connections);
             changes.push(Change { name, before_us, now_us });

@@ -180,6 +180,21 @@ pub(crate) struct Results {
     pub(crate) access: Option<security::Access>,
 }
 
+impl Results {
+    /// Pairs of a measurement of MotifDB and one of another server, for the same workload.
+    fn pairs(&self) -> impl Iterator<Item = (&Measurement, &Measurement)> {
+        let all = &self.measurements;
+        all.iter().filter(|m| m.server == "motif").flat_map(move |motif| {
+            let others = all.iter().filter(|other| {
+                other.server != motif.server
+                    && other.workload.name == motif.workload.name
+                    && other.connections == motif.connections
+            });
+            others.map(move |other| (motif, other))
+        })
+    }
+}
+
 /// The parts that `--only` lists.
 struct Selection {
     workloads: Vec<&'static Workload>,

@@ -16,7 +16,7 @@ const WALL_CONNECTIONS_MIN: usize = 8;
 /// Compares the results with their targets.
 pub(crate) fn bars(results: &Results) -> Vec<Bar> {
     let mut bars = Vec::new();
-    for (motif, mongod) in pairs(results).filter(|(_, other)| other.server != BEFORE) {
+    for (motif, mongod) in results.pairs().filter(|(_, other)| other.server != BEFORE) {
         let name = format!("{}, {} connections", motif.workload.name, motif.connections);
         if let (Some(bar), Some(ratio)) = (motif.workload.cpu_bar, cpu_ratio(motif, mongod)) {
             let text =
@@ -90,19 +90,6 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
     bars
 }
 
-/// Pairs of a measurement of MotifDB and one of another server, for the same workload.
-pub(super) fn pairs(results: &Results) -> impl Iterator<Item = (&Measurement, &Measurement)> {
-    let all = &results.measurements;
-    all.iter().filter(|m| m.server == "motif").flat_map(move |motif| {
-        let others = all.iter().filter(|other| {
-            other.server != motif.server
-                && other.workload.name == motif.workload.name
-                && other.connections == motif.connections
-        });
-        others.map(move |other| (motif, other))
-    })
-}
-
 fn cpu_ratio(motif: &Measurement, mongod: &Measurement) -> Option<f64> {
     Some(mongod.cpu_us()? / motif.cpu_us()?.max(1e-9))
 }
@@ -159,7 +146,7 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
         writeln!(out)?;
     }
     let mut first = true;
-    for (motif, mongod) in pairs(results) {
+    for (motif, mongod) in results.pairs().filter(|(_, other)| other.server != BEFORE) {
         if std::mem::take(&mut first) {
             writeln!(
                 out,
