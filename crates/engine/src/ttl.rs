@@ -93,7 +93,8 @@ pub fn round(data: &Data, now_ms: i64) -> u64 {
     let catalog = data.catalog.load_full();
     for collection in catalog.collections() {
         let by_index = collection.indexes.iter().map(|index| expired(collection, index, now_ms));
-        let others = [expired_by_id(collection, now_ms), expired_by_layout(collection, now_ms)];
+        let others =
+            [expired_by_options(collection, now_ms), expired_by_layout(collection, now_ms)];
         for delete in by_index.chain(others) {
             let Some(delete) = delete else { continue };
             match data.run_command(&collection.db, delete.as_doc()) {
@@ -113,24 +114,31 @@ pub fn round(data: &Data, now_ms: i64) -> u64 {
     deleted
 }
 
-/// The command that deletes expired documents of a clustered collection, whose `_id`s are dates.
-fn expired_by_id(collection: &Collection, now_ms: i64) -> Option<DocBuf> {
+/// The command that deletes expired documents of a clustered collection, whose `_id`s are dates, or
+/// of a time-series collection.
+fn expired_by_options(collection: &Collection, now_ms: i64) -> Option<DocBuf> {
     let options = collection.options.as_doc();
     let seconds = options.get("expireAfterSeconds").and_then(Val::as_f64)?;
     let before = now_ms.checked_sub((seconds * 1000.0) as i64)?;
-    Some(DocBuf::build(|out| {
-        out.str("delete", &collection.name);
+    let path = collection.time_series.as_deref().map_or("_id", |series| &*series.time);
+    Some(delete_before(&collection.name, path, before))
+}
+
+/// The command that deletes the documents with a date before another one.
+fn delete_before(name: &str, path: &str, before: i64) -> DocBuf {
+    DocBuf::build(|out| {
+        out.str("delete", name);
         out.array("deletes", |deletes| {
             deletes.push_doc(|out| {
                 out.doc("q", |out| {
-                    out.doc("_id", |out| {
+                    out.doc(path, |out| {
                         out.append("$lt", Val::DateTime(before));
                     });
                 });
                 out.i32("limit", 0);
             });
         });
-    }))
+    })
 }
 
 /// The path of a date and the seconds after which a layout lets documents expire.
@@ -144,19 +152,7 @@ fn expiry_of_layout(collection: &Collection) -> Option<(&str, i64)> {
 fn expired_by_layout(collection: &Collection, now_ms: i64) -> Option<DocBuf> {
     let (path, seconds) = expiry_of_layout(collection)?;
     let before = now_ms.checked_sub(seconds.checked_mul(1000)?)?;
-    Some(DocBuf::build(|out| {
-        out.str("delete", &collection.name);
-        out.array("deletes", |deletes| {
-            deletes.push_doc(|out| {
-                out.doc("q", |out| {
-                    out.doc(path, |out| {
-                        out.append("$lt", Val::DateTime(before));
-                    });
-                });
-                out.i32("limit", 0);
-            });
-        });
-    }))
+    Some(delete_before(&collection.name, path, before))
 }
 
 /// The command that deletes the documents that expired by one index.
@@ -230,6 +226,23 @@ mod tests {
         let ids: Vec<_> =
             batch.iter().map(|(_, d)| d.as_doc().and_then(|d| d.get("_id"))).collect();
         assert_eq!(ids, [2, 3, 4, 7].map(|id| Some(Val::Int32(id))));
+    }
+
+    #[test]
+    fn points_of_a_time_series_expire_by_their_time() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("t", command.as_doc()).expect("works")
+        };
+        run("{create: 'c', timeseries: {timeField: 'at'}, expireAfterSeconds: 60}");
+        run("{insert: 'c', documents: [
+            {_id: 1, at: {$date: {$numberLong: '1000'}}},
+            {_id: {$date: {$numberLong: '1000'}}, at: {$date: {$numberLong: '999000'}}}]}");
+        assert!(has_work(&engine.inner().data));
+        assert_eq!(round(&engine.inner().data, 1_000_000), 1);
+        let left = run("{count: 'c', query: {at: {$exists: true}}}");
+        assert_eq!(left.as_doc().get("n"), Some(Val::Int32(1)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! All of them run inside `change_catalog`: they edit a copy of the catalog and add records to the
 //! batch that makes the change durable.
 
-use super::{Catalog, Collection, Counters, Ids, Index, IndexState, Kind, persist};
+use super::{Catalog, Collection, Counters, Ids, Index, IndexState, Kind, TimeSeries, persist};
 use crate::trash::Trash;
 use patterns::Pattern;
 use std::sync::Arc;
@@ -54,6 +54,7 @@ pub fn create(
         db: db.into(),
         name: name.into(),
         validator: crate::validation::Validator::of(options.as_doc()),
+        time_series: TimeSeries::of(options.as_doc()),
         collation,
         options,
         kind,

@@ -38,6 +38,8 @@ pub struct Collection {
     pub dropped: Arc<AtomicBool>,
     /// The validator of its documents, if there is one.
     pub validator: Option<Arc<Validator>>,
+    /// The fields and the spans, if it is a time-series collection.
+    pub time_series: Option<Arc<super::TimeSeries>>,
     /// The default collation of operations; also determines the order of `_id`s.
     pub collation: Option<Arc<Collation>>,
     /// The patterns that maintain or read its documents, if there are any.
@@ -198,24 +200,31 @@ impl Collection {
         })
     }
 
-    /// Checks a document before its insertion against the collection's validator.
+    /// Checks a document before its insertion against the collection's validator; a time-series
+    /// collection needs its date.
     ///
     /// # Errors
-    /// DocumentValidationFailure.
+    /// DocumentValidationFailure; BadValue without the date.
     #[inline]
     pub fn validate(&self, doc: RawDoc<'_>, bypass: bool) -> Result<()> {
+        if let Some(series) = &self.time_series {
+            series.check(doc)?;
+        }
         match &self.validator {
             Some(validator) if !bypass => validator.check(&self.db, &self.name, None, doc),
             _ => Ok(()),
         }
     }
 
-    /// Checks the new image of a document against the collection's validator.
+    /// Checks the new image of a document as `validate` does.
     ///
     /// # Errors
-    /// DocumentValidationFailure.
+    /// As `validate`.
     #[inline]
     pub fn validate_update(&self, old: RawDoc<'_>, new: RawDoc<'_>, bypass: bool) -> Result<()> {
+        if let Some(series) = &self.time_series {
+            series.check(new)?;
+        }
         match &self.validator {
             Some(validator) if !bypass => validator.check(&self.db, &self.name, Some(old), new),
             _ => Ok(()),

@@ -14,6 +14,7 @@ mod layouts;
 pub mod persist;
 mod pointers;
 mod shapes;
+pub mod time_series;
 
 pub use crate::index_keys::{Index, IndexField, IndexKind, IndexState};
 pub use collection::{Capped, Collection, Counters, Kind, ROLES, USERS, View};
@@ -21,6 +22,7 @@ pub use collection::{Capped, Collection, Counters, Kind, ROLES, USERS, View};
 pub use layouts::Layouts;
 pub use pointers::{Pointers, unindexable};
 pub use shapes::{ReaderForm, Shapes};
+pub use time_series::TimeSeries;
 
 use patterns::{CollectionPatterns, Pattern, Phase};
 use std::collections::{BTreeMap, BTreeSet};

@@ -322,6 +322,7 @@ fn decode(
         name: text("name")?.into(),
         kind: kind_from_options(options.as_doc()),
         validator: crate::validation::Validator::of(options.as_doc()),
+        time_series: super::TimeSeries::of(options.as_doc()),
         collation: collation_of(options.as_doc())?,
         options,
         indexes,

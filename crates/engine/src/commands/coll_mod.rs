@@ -8,7 +8,7 @@ use super::stable_api;
 use super::{Command, Context, create, view_graph};
 use crate::access::Authorization;
 use crate::args::Args;
-use crate::catalog::{Collection, Index, change, persist};
+use crate::catalog::{Collection, Index, TimeSeries, change, persist};
 use crate::changes::Cause;
 use crate::exec::scan::fetch;
 use crate::index::maintain::record_of;
@@ -115,6 +115,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let altered = change::altered(&collection, |collection| {
             collection.kind = persist::kind_from_options(options.as_doc());
             collection.validator = Validator::of(options.as_doc());
+            collection.time_series = TimeSeries::of(options.as_doc());
             collection.options = options;
             if let Some((old, Some(new))) = &index
                 && let Some(slot) = collection.indexes.iter_mut().find(|i| i.id == old.id)

@@ -2,10 +2,10 @@
 
 use super::patterns;
 use super::row::{Required, StableApi, Transactions};
-use super::{Command, Context, in_transaction, stable_api, view_graph};
+use super::{Command, Context, in_transaction, stable_api, time_series, view_graph};
 use crate::access::Authorization;
 use crate::args::Args;
-use crate::catalog::{Collection, change};
+use crate::catalog::{Collection, TimeSeries, change};
 use crate::index::options::is_own_engine;
 use crate::namespace;
 use crate::records::create_collection::create_within;
@@ -86,9 +86,24 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         ));
     }
     let options = read_options(&context.args, db, context.javascript())?;
-    let declarations = super::patterns::declarations(&context.args)?;
+    let series = TimeSeries::of(options.as_doc());
+    let stored = series.as_deref().map(time_series::declaration_of);
+    let declarations = match (&stored, super::patterns::declarations(&context.args)?) {
+        (None, declarations) => declarations,
+        (Some(stored), others) => {
+            let mut all = vec![stored.as_doc()];
+            all.extend(others.unwrap_or_default());
+            Some(all)
+        }
+    };
     if context.op.is_in_transaction() {
         in_transaction::refuse_snapshot(&context.args)?;
+        if series.is_some() {
+            return Err(Error::new(
+                Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                "Cannot create a time-series collection in a multi-document transaction.",
+            ));
+        }
         if declarations.is_some() {
             return Err(Error::new(
                 Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
@@ -131,6 +146,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 fn already_exists(existing: &Collection) -> Error {
     let message = if existing.view().is_some() {
         "Namespace already exists".to_owned()
+    } else if existing.time_series.is_some() {
+        format!("A timeseries collection already exists. NS: {}", existing.namespace())
     } else {
         format!("Collection {} already exists.", existing.namespace())
     };
@@ -139,6 +156,7 @@ fn already_exists(existing: &Collection) -> Error {
 
 /// Checks the options and converts them to the form that `listCollections` shows.
 fn read_options(args: &Args<'_>, db: &str, javascript: Javascript) -> Result<DocBuf> {
+    let series = time_series::options(args, db)?;
     refuse_unavailable(args)?;
     if args.optional_string("viewOn")?.is_some() || args.get("pipeline").is_some() {
         return view_options(args, db, javascript);
@@ -206,6 +224,9 @@ fn read_options(args: &Args<'_>, db: &str, javascript: Javascript) -> Result<Doc
         if images == Some(true) {
             write_images(out);
         }
+        if let Some(series) = &series {
+            out.append("timeseries", Val::Document(series.as_doc()));
+        }
     }))
 }
 
@@ -240,6 +261,11 @@ pub(super) fn write_images(out: &mut Writer<'_>) {
     });
 }
 
+/// Whether a collation is the simple one, which is the default.
+pub(super) fn is_simple(collation: RawDoc<'_>) -> bool {
+    collation.count() == 1 && collation.get("locale") == Some(Val::String("simple"))
+}
+
 /// The default collation; `None` for the simple one.
 fn read_collation(args: &Args<'_>) -> Result<Option<Arc<Collation>>> {
     match args.optional_doc("collation")? {
@@ -248,7 +274,7 @@ fn read_collation(args: &Args<'_>) -> Result<Option<Arc<Collation>>> {
     }
 }
 
-/// After how many seconds documents of a clustered collection expire.
+/// After how many seconds documents of a clustered or a time-series collection expire.
 ///
 /// # Errors
 /// InvalidOptions when the value is negative or too large.
@@ -270,7 +296,7 @@ pub(super) fn rounded_size(size: i64) -> i64 {
 
 /// Refuses options that are not supported and must not be ignored.
 fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
-    for name in ["timeseries", "encryptedFields", "recordIdsReplicated"] {
+    for name in ["encryptedFields", "recordIdsReplicated"] {
         if args.get(name).is_some() {
             return Err(unavailable(name));
         }
@@ -278,7 +304,8 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
     if args.bool("temp")? {
         return Err(unavailable("temp"));
     }
-    if expire_seconds(args)?.is_some() && args.get("clusteredIndex").is_none() {
+    let expires = expire_seconds(args)?.is_some();
+    if expires && args.get("clusteredIndex").is_none() && args.get("timeseries").is_none() {
         return Err(invalid(
             "'expireAfterSeconds' is only supported on time-series collections or when the \
              'clusteredIndex' option is specified",
@@ -438,7 +465,11 @@ pub(super) fn choice<'a>(args: &Args<'a>, name: &str, words: &[&str]) -> Result<
     )))
 }
 
-fn positive(args: &Args<'_>, name: &str, most: i64) -> Result<Option<i64>> {
+/// Reads a number from 1 to `most`.
+///
+/// # Errors
+/// 51024 for any other number.
+pub(super) fn positive(args: &Args<'_>, name: &str, most: i64) -> Result<Option<i64>> {
     match args.optional_i64(name)? {
         Some(n) if n > most => Err(Error::new(
             Code(51024),

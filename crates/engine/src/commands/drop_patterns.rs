@@ -1,6 +1,6 @@
 //! `dropPatterns`: removes patterns and the values that they maintain.
 
-use super::patterns::{finish_builds, named, refuse_in_transaction};
+use super::patterns::{check_not_time_series, finish_builds, named, refuse_in_transaction};
 use super::row::Required;
 use super::{Command, Context};
 use crate::upkeep::{declare, modify, own_index};
@@ -30,6 +30,9 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
     let (engine, db) = (context.engine, context.db);
     let before = declare::count(&engine.data.catalog.load(), db, name);
     let gone = named(context, name)?;
+    for pattern in &gone {
+        check_not_time_series(context, name, &pattern.name)?;
+    }
     if let Some(pointer) = gone.iter().find(|pattern| keep && pattern.is_pointer()) {
         return Err(Error::bad_value(format!(
             "the pattern '{}' has no values that could be kept: with 'strategy: pointer' nothing is \

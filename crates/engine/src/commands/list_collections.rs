@@ -3,11 +3,13 @@
 use super::row::{Required, StableApi};
 use super::{Command, Context, listing, oplog, replica_set};
 use crate::access::Authorization;
+use crate::catalog::time_series::{BUCKETS, PATTERN};
 use crate::catalog::{Catalog, Collection, Kind};
 use ::access::Action;
 use ::patterns::Pattern;
 use query::ParseContext;
 use query::filter::Filter;
+use std::iter;
 use value::{DocBuf, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -39,11 +41,14 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if let Some(database) = catalog.databases.get(context.db) {
         for collection in database.collections.values().filter(|one| visible(&one.name)) {
             let patterns = declared(&catalog, collection);
-            let whole = describe(collection, &patterns, context.engine.data.options.read_only);
-            // With `nameOnly` the filter sees names and types only, as in MongoDB.
-            let entry = if name_only { names(whole.as_doc()) } else { whole };
-            if filter.matches(entry.as_doc())? {
-                documents.push(entry);
+            let read_only = context.engine.data.options.read_only;
+            let buckets = collection.time_series.is_some().then(|| buckets(collection, read_only));
+            for whole in iter::once(describe(collection, &patterns, read_only)).chain(buckets) {
+                // With `nameOnly` the filter sees names and types only, as in MongoDB.
+                let entry = if name_only { names(whole.as_doc()) } else { whole };
+                if filter.matches(entry.as_doc())? {
+                    documents.push(entry);
+                }
             }
         }
     }
@@ -64,23 +69,48 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 }
 
 /// The declarations of a collection's patterns. They are not among its options: tools copy those to
-/// servers that do not know patterns.
+/// servers that do not know patterns. The one of a time-series collection follows from its options.
 fn declared<'c>(catalog: &'c Catalog, collection: &Collection) -> Vec<&'c Pattern> {
     let all = catalog.patterns(&collection.db).iter().map(|pattern| &**pattern);
-    all.filter(|p| *p.collection == *collection.name && p.phase.is_current()).collect()
+    let is_option = |p: &Pattern| collection.time_series.is_some() && p.name == PATTERN;
+    all.filter(|p| *p.collection == *collection.name && p.phase.is_current() && !is_option(p))
+        .collect()
+}
+
+/// The collection of buckets that MongoDB has for a time-series collection.
+fn buckets(collection: &Collection, read_only: bool) -> DocBuf {
+    DocBuf::build(|out| {
+        out.str("name", &format!("{BUCKETS}{}", collection.name)).str("type", "collection");
+        out.doc("options", |out| {
+            out.bool("clusteredIndex", true).extend(collection.options.as_doc());
+        });
+        out.doc("info", |out| {
+            out.bool("readOnly", read_only).append("uuid", Val::Binary(4, &collection.uuid));
+        });
+    })
 }
 
 fn describe(collection: &Collection, patterns: &[&Pattern], read_only: bool) -> DocBuf {
     let view = matches!(collection.kind, Kind::View(_));
+    let series = collection.time_series.is_some();
     DocBuf::build(|out| {
         out.str("name", &collection.name);
-        out.str("type", if view { "view" } else { "collection" });
+        out.str(
+            "type",
+            if view {
+                "view"
+            } else if series {
+                "timeseries"
+            } else {
+                "collection"
+            },
+        );
         out.doc("options", |out| {
             out.extend(collection.options.as_doc());
         });
         out.doc("info", |out| {
             out.bool("readOnly", view || read_only);
-            if !view {
+            if !view && !series {
                 out.append("uuid", Val::Binary(4, &collection.uuid));
             }
             if !patterns.is_empty() {
@@ -92,7 +122,7 @@ fn describe(collection: &Collection, patterns: &[&Pattern], read_only: bool) -> 
             }
         });
         let clustered = collection.options.as_doc().find("clusteredIndex").is_some();
-        if let Some(index) = collection.indexes.first().filter(|_| !clustered) {
+        if let Some(index) = collection.indexes.first().filter(|_| !clustered && !series) {
             out.append("idIndex", Val::Document(index.spec.as_doc()));
         }
     })

@@ -154,6 +154,7 @@ mod statements;
 mod suspend_patterns;
 #[cfg(test)]
 mod tests;
+mod time_series;
 mod top;
 mod transactions;
 mod update;

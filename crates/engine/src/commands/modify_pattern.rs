@@ -1,6 +1,6 @@
 //! `modifyPattern`: changes options of a pattern.
 
-use super::patterns::{finish_builds, may_declare, refuse_in_transaction};
+use super::patterns::{check_not_time_series, finish_builds, may_declare, refuse_in_transaction};
 use super::row::Required;
 use super::{Command, Context};
 use crate::upkeep::{declare, modify};
@@ -27,6 +27,10 @@ fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
     let set = context.args.doc("set")?;
     let wait = context.args.bool_or_true("wait")?;
     let (engine, db) = (context.engine, context.db);
+    // What the options of the collection say, collMod changes.
+    if ["key", "time", "span", "expireAfterSeconds"].iter().any(|name| set.find(name).is_some()) {
+        check_not_time_series(context, collection, name)?;
+    }
     let (wanted, light) = modify::redeclare(&engine.data, db, collection, name, set)?;
     let login = &context.client.login;
     if !light && login.required && !may_declare(login.privileges(), db, &wanted) {

@@ -3,6 +3,7 @@
 use super::{Context, listing};
 use crate::access::Authorization;
 use crate::args::Args;
+use crate::catalog::time_series::PATTERN;
 use crate::shared::Inner;
 use crate::upkeep::declare::Reason;
 use crate::upkeep::strategy::Rates;
@@ -121,6 +122,28 @@ pub(super) fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> R
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(10));
     }
+}
+
+/// Refuses to remove or to change the pattern that stores a time-series collection.
+///
+/// # Errors
+/// InvalidOptions.
+pub(super) fn check_not_time_series(
+    context: &Context<'_>,
+    collection: &str,
+    name: &str,
+) -> Result<()> {
+    let found = context.engine.data.collection(context.db, collection);
+    if name == PATTERN && found.is_some_and(|found| found.time_series.is_some()) {
+        return Err(Error::new(
+            Code::INVALID_OPTIONS,
+            format!(
+                "the pattern '{name}' stores the time-series collection '{collection}': change it \
+                 by collMod, or drop the collection"
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// The patterns in `names`; without it or for `"*"`, all patterns of the collection.

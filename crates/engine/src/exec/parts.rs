@@ -46,6 +46,7 @@ pub fn needed(collection: &Collection, reads: &Reads) -> Option<Vec<String>> {
     collection.layouts.as_ref()?.part_writer()?;
     if resolve::is_needed(collection)
         || collection.validator.is_some()
+        || collection.time_series.is_some()
         || changes::logs_images(collection)
     {
         return None;

@@ -10,6 +10,8 @@ pub mod for_tests;
 pub mod subset;
 pub mod tree;
 
+pub use bucket::time_series;
+
 use crate::declaration::options::Options;
 use crate::declaration::{Parsed, words};
 use value::{Code, Error, Result};

@@ -20,6 +20,7 @@ mod record;
 mod scan;
 mod settings;
 mod stats;
+pub mod time_series;
 
 use layout::Buckets;
 use settings::SharedSettings;
