@@ -5,7 +5,7 @@
 mod harness;
 
 use harness::{Dice, Server, batch, within};
-use motifdb::value::ejson;
+use motifdb::value::{Val, ejson};
 
 const KEYS: [&str; 6] = ["a", "b", "c", "ram", "cpu", "gpu"];
 const VALUES: [&str; 9] =
@@ -184,8 +184,18 @@ fn compare(server: &Server, dice: &mut Dice, more: &str) {
     );
 }
 
-fn declare(server: &Server, index: &str) {
-    server.run(&format!("{{createPatterns: 'with', patterns: [{{name: 'specs', kind: 'attribute', from: 'specs', as: 'specs_kv', index: {index}}}]}}"));
+fn declare(server: &Server, index: &str, layout: &str) {
+    server.run(&format!("{{createPatterns: 'with', patterns: [{{name: 'specs', kind: 'attribute', from: 'specs', as: 'specs_kv', index: {index}, layout: '{layout}'}}]}}"));
+}
+
+/// Changes the layout, with writes and queries while documents are converted.
+fn change_layout(server: &Server, dice: &mut Dice, layout: &str) {
+    server.run(&format!("{{modifyPattern: 'with', name: 'specs', set: {{layout: '{layout}', backfill: {{batch: 3}}}}, wait: false}}"));
+    run(server, dice, 15);
+    while server.pattern("with").as_doc().get("state") != Some(Val::String("ready")) {
+        run(server, dice, 1);
+    }
+    compare(server, dice, "");
 }
 
 fn run(server: &Server, dice: &mut Dice, steps: usize) {
@@ -202,7 +212,12 @@ fn a_collection_with_attributes_is_like_a_plain_one() {
     let seed = std::env::var("PATTERNS_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("PATTERNS_SEED={seed}");
-    for (at, index) in ["true", "{suffix: ['price']}", "false"].iter().enumerate() {
+    let forms = [
+        ("true", ["object", "array"]),
+        ("{suffix: ['price']}", ["array", "object"]),
+        ("false", ["array", "array"]),
+    ];
+    for (at, (index, [first, second])) in forms.iter().enumerate() {
         let folder = tempfile::tempdir().expect("a folder");
         let server = Server::on(folder.path());
         let mut dice = Dice(seed + at as u64);
@@ -218,9 +233,11 @@ fn a_collection_with_attributes_is_like_a_plain_one() {
             };
             assert_eq!(answer(&server, &with), answer(&server, &plain), "{with}");
         }
-        declare(&server, index);
+        declare(&server, index, first);
         compare(&server, &mut dice, "");
-        run(&server, &mut dice, 150);
+        run(&server, &mut dice, 80);
+        change_layout(&server, &mut dice, second);
+        run(&server, &mut dice, 40);
         // A transaction sees its own writes, and its end makes them everybody's.
         for (number, end) in [(1, "commitTransaction"), (2, "abortTransaction")] {
             server.run(&format!("{{find: 'plain', limit: 1{}}}", within(1, number, true)));
@@ -248,6 +265,7 @@ fn a_collection_with_attributes_is_like_a_plain_one() {
         let server = Server::on(folder.path());
         compare(&server, &mut dice, "");
         run(&server, &mut dice, 40);
+        change_layout(&server, &mut dice, first);
         server.run("{dropPatterns: 'with', names: ['specs']}");
         let whole = |name: &str| {
             answer(&server, &format!("{{find: '{name}', sort: {{_id: 1}}, batchSize: 1000}}"))

@@ -104,6 +104,9 @@ pub trait RecordCursor: Send {
 
 /// The stored records of one collection in one state of the store.
 pub trait Records: Send + Sync {
+    /// The number of the pattern whose layout reads them.
+    fn pattern(&self) -> u32;
+
     /// The record under a key.
     ///
     /// # Errors

@@ -99,6 +99,12 @@ pub trait Shape: std::fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether a statement that neither names a face nor pins a form may see another form than
+    /// others. Then a change in the log has the documents before and after it.
+    fn depends_on_reader(&self) -> bool {
+        self.face().is_none()
+    }
+
     /// If the face is an array of pairs `{k, v}`: the path of the canonical document whose value,
     /// or the elements of whose array, are exactly the values `v` that it shows with this key.
     fn path_of_pair(&self, _key: &str) -> Option<String> {

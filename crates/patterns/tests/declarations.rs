@@ -25,7 +25,7 @@ static FORMS: &[(&str, &str)] = &[
     (
         "attributes",
         "{kind: 'attribute', name: 'p', from: 'specs', as: 'kv', index: {suffix: ['price']},
-          keys: {exclude: ['secret'], max: 50}, duplicates: 'keep'}",
+          keys: {exclude: ['secret'], max: 50}, duplicates: 'keep', layout: 'array', nested: 'opaque'}",
     ),
     ("attributes by name", "{kind: 'attribute', name: 'p', fields: ['color', 'size.w'], as: 'kv'}"),
     (
@@ -307,12 +307,18 @@ fn contradictions_are_refused_with_the_reason() {
         ("{kind: 'attribute', from: 'a.b', as: 'a'}", "'as' cannot be 'a'"),
         ("{kind: 'attribute', from: 'a', as: '_id'}", "'as' cannot be '_id'"),
         ("{kind: 'attribute', from: 'a', name: '_id_'}", "'name' cannot be '_id_'"),
-        ("{kind: 'attribute', from: 'a', layout: 'array'}", "layout: 'array' is not available"),
+        (
+            "{kind: 'attribute', fields: ['a'], layout: 'array'}",
+            "is for 'from', the path of an object",
+        ),
         (
             "{kind: 'attribute', from: 'a', layout: 'both'}",
             "'layout' must be one of 'object', 'array'",
         ),
-        ("{kind: 'attribute', from: 'a', nested: 'opaque'}", "nested: 'opaque' is not available"),
+        (
+            "{kind: 'attribute', from: 'a', nested: 'opaque', keys: {exclude: ['b.c']}}",
+            "'keys' names 'b.c', which is inside of an attribute",
+        ),
         ("{kind: 'attribute', from: 'a', qualifier: 'u'}", "'qualifier' is not available"),
         (
             "{kind: 'attribute', from: 'a', index: {sufix: []}}",

@@ -45,10 +45,10 @@ impl Shapes {
         self.layers.iter().filter_map(|pattern| pattern.shape()?.face())
     }
 
-    /// Returns whether a statement that names no face may see another form than others.
+    /// Returns whether a statement that names no face and pins no form may see another form than others.
     #[must_use]
     pub fn depend_on_reader(&self) -> bool {
-        self.layers.iter().filter_map(|pattern| pattern.shape()).any(|shape| shape.face().is_none())
+        self.layers.iter().filter_map(|pattern| pattern.shape()).any(Shape::depends_on_reader)
     }
 
     /// The path of the values that a face shows in pairs with a key.
@@ -62,7 +62,7 @@ impl Shapes {
     fn form(&self, collection: &Collection, reader: &Reader) -> Result<Option<ReaderForm>> {
         let shapes = || self.layers.iter().filter_map(|pattern| Some((pattern, pattern.shape()?)));
         if let Some(pin) = reader.pinned
-            && shapes().any(|(_, shape)| shape.face().is_none())
+            && shapes().any(|(_, shape)| shape.depends_on_reader())
             && !shapes().any(|(_, shape)| shape.has_form(pin))
         {
             return Err(Error::bad_value(format!(

@@ -252,7 +252,9 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     let building = |bound: &::patterns::CollectionPatterns| bound.is_passing();
     if collection.view().is_some()
         || collection.capped().is_some()
-        || collection.shapes.as_ref().is_some_and(|shapes| shapes.depend_on_reader())
+        || collection.shapes.as_ref().is_some_and(|shapes| {
+            shapes.depend_on_reader() || context.op.reader_of_cursor().is_some()
+        })
         || collection.patterns.as_deref().is_some_and(building)
     {
         return Ok(false);

@@ -306,6 +306,10 @@ where
     L: Borrow<Arc<Layouts>> + Send + Sync,
     S: Borrow<Snapshot> + Send + Sync,
 {
+    fn pattern(&self) -> u32 {
+        self.layouts.borrow().at(self.level).map_or(0, |(pattern, _)| pattern.id)
+    }
+
     fn get(&self, area: Area, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (layouts, snapshot) = (self.layouts.borrow(), self.snapshot.borrow());
         if area == Area::Documents {
@@ -351,6 +355,10 @@ impl LevelMut<'_> {
 }
 
 impl Records for LevelMut<'_> {
+    fn pattern(&self) -> u32 {
+        self.read().pattern()
+    }
+
     fn get(&self, area: Area, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.read().get(area, key)
     }

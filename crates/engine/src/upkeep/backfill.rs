@@ -490,6 +490,13 @@ fn derive(
     if pattern.layout().is_some() {
         let collection = txn.catalog.get(db, &pattern.target).cloned();
         let Some(collection) = collection else { return Ok(()) };
+        if pattern.phase != Phase::Clearing {
+            let mut documents = TransactionDocuments::new(txn, db);
+            let image = pattern.kind.derive(pattern, &mut documents, doc).map_err(named)?;
+            if image.bytes() != doc.bytes() {
+                return documents.replace(pattern.id, &pattern.target, doc, &image);
+            }
+        }
         let record = write::record_of_id(&collection, doc.get("_id").unwrap_or(Val::Null));
         let converted = layout::convert(&collection, &mut txn.snapshot, pattern.id, &record);
         return converted.map_err(named);

@@ -136,7 +136,8 @@ pub fn modify(
             declare::put(catalog, batch, db, new)?;
             return Ok(Some((id, None)));
         }
-        let beside = known.phase.is_built();
+        // A layout keeps no records of its own before documents are in its form.
+        let beside = known.phase.is_built() && new.layout().is_none();
         new.phase = if beside { Phase::Preparing } else { Phase::Building };
         if !beside {
             clear_rest(data, catalog, batch, db, &known, &new)?;

@@ -218,6 +218,105 @@ fn attribute_5_several_predicates_are_intersected_before_documents_are_read() {
     }
 }
 
+/// A document as it is stored.
+fn stored(server: &Server, id: i32) -> String {
+    let found = server
+        .docs(&format!("{{find: 'products', filter: {{_id: {id}}}, $schemaVersion: 'asStored'}}"));
+    found.first().map(text).unwrap_or_default()
+}
+
+#[test]
+fn attribute_6_the_layout_changes_beside_writers_and_readers() {
+    let server = Server::new();
+    declare(&server, "backfill: {batch: 10}");
+    let doc = |n: i32| format!("{{_id: {n}, specs: {{a: {}, b: 'x{n}', c: [{n}, 1]}}}}", n % 5);
+    let docs: Vec<String> = (0..1000).map(doc).collect();
+    insert(&server, &docs.join(","));
+    let state = |server: &Server| {
+        server.pattern("products").as_doc().get("state") == Some(Val::String("ready"))
+    };
+    for (layout, form) in [("array", "[{ k: \"a\""), ("object", "{ a: "), ("array", "[{ k: \"a\"")]
+    {
+        server.run(&format!(
+            "{{modifyPattern: 'products', name: 'specs', set: {{layout: '{layout}'}}, wait: false}}"
+        ));
+        let mut at = 0;
+        while at < 200 || !state(&server) {
+            at += 1;
+            let id = at * 7 % 1000;
+            server.run(&format!("{{update: 'products', updates: [{{q: {{_id: {id}}}, u: {{$set: {{'specs.d': {at}}}}}}}]}}"));
+            assert_eq!(ids(&server, &format!("{{'specs.d': {at}}}")), [format!("{{ _id: {id} }}")]);
+            assert_eq!(ids(&server, "{specs_kv: {$elemMatch: {k: 'a', v: 3}}}").len(), 200);
+            assert_eq!(ids(&server, &format!("{{'specs.b': 'x{id}', 'specs.c': 1}}")).len(), 1);
+            assert_eq!(
+                one(&server, &id.to_string()),
+                format!(
+                    "{{ _id: {id}, specs: {{ a: {}, b: \"x{id}\", c: [{id}, 1], d: {at} }} }}",
+                    id % 5
+                )
+            );
+        }
+        for id in 0..1000 {
+            let found = stored(&server, id);
+            assert!(found.contains(&format!("specs: {form}")), "{layout}: {found}");
+        }
+        server.verify("products");
+    }
+    insert(&server, "{_id: 2000, specs_kv: [{k: 'a', v: 1}, {k: 'q', v: {r: 2}}]}");
+    assert_eq!(one(&server, "2000"), "{ _id: 2000, specs: { a: 1, q: { r: 2 } } }");
+    assert_eq!(
+        stored(&server, 2000),
+        "{ _id: 2000, specs: [{ k: \"a\", v: 1 }, { k: \"q\", v: { r: 2 } }] }"
+    );
+    let update = "{update: 'products', updates: [{q: {_id: 2000}, u: {$set: {x: 1}}}], $schemaVersion: 'asStored'}";
+    assert_eq!(server.code(update), 20, "documents are only read as they are stored");
+    // A declaration that documents break says so; they can be read, and the pattern be dropped.
+    let broken = "{modifyPattern: 'products', name: 'specs', set: {keys: {max: 2}}}";
+    let broken = ejson::parse_doc(broken).expect("test text");
+    server.0.run_command("t", broken.as_doc()).expect_err("documents have more");
+    assert_eq!(ids(&server, "{'specs.a': 3}").len(), 200);
+    server.run("{dropPatterns: 'products', names: ['specs']}");
+    assert_eq!(one(&server, "2000"), "{ _id: 2000, specs: { a: 1, q: { r: 2 } } }");
+    assert_eq!(ids(&server, "{'specs.a': 3}").len(), 200);
+}
+
+#[test]
+fn an_object_inside_may_be_one_attribute() {
+    let server = Server::new();
+    declare(&server, "nested: 'opaque'");
+    insert(
+        &server,
+        "{_id: 1, specs: {dim: {w: 2, h: 3}, list: [{a: 1}, 5, []], e: {}, n: 1}}, {_id: 2, specs_kv: [{k: 'dim', v: {w: 2, h: 4}}]}",
+    );
+    assert_eq!(
+        pairs(&server, 1),
+        "{ specs_kv: [{ k: \"dim\", v: { w: 2, h: 3 } }, { k: \"list\", v: { a: 1 } }, \
+         { k: \"list\", v: 5 }, { k: \"n\", v: 1 }] }"
+    );
+    assert_eq!(one(&server, "2"), "{ _id: 2, specs: { dim: { w: 2, h: 4 } } }");
+    for (filter, found) in [
+        ("{specs_kv: {$elemMatch: {k: 'dim', v: {w: 2, h: 3}}}}", 1),
+        ("{specs_kv: {$elemMatch: {k: 'dim', 'v.w': 2}}}", 2),
+        ("{specs_kv: {$elemMatch: {k: 'dim.w', v: 2}}}", 0),
+        ("{specs_kv: {$elemMatch: {k: 'dim', v: {$gte: {w: 2, h: 4}}}}}", 1),
+        ("{specs_kv: {$elemMatch: {k: 'list', v: {$in: [{a: 1}, 7]}}}}", 1),
+        ("{specs_kv: {$elemMatch: {k: 'list', v: 5}}}", 1),
+        ("{'specs_kv.k': 'dim'}", 2),
+        ("{'specs_kv.v.h': 4}", 1),
+        ("{'specs.dim.h': 4}", 1),
+        ("{'specs.dim': {w: 2, h: 4}}", 1),
+    ] {
+        assert_eq!(ids(&server, filter).len(), found, "{filter}");
+    }
+    assert_eq!(plan(&server, "filter: {specs_kv: {$elemMatch: {k: 'list', v: 5}}}"), by_index(1));
+    assert_eq!(plan(&server, "filter: {'specs.dim.h': 4}"), by_index(1));
+    server.run("{update: 'products', updates: [{q: {'specs_kv.k': 'n'}, u: {$pull: {specs_kv: {k: 'dim'}}}}]}");
+    assert_eq!(one(&server, "1"), "{ _id: 1, specs: { list: [{ a: 1 }, 5, []], e: {}, n: 1 } }");
+    let inside = "{insert: 'products', documents: [{_id: 3, specs_kv: [{k: 'dim.w', v: 1}]}]}";
+    assert_eq!(server.code(inside), 96001);
+    server.verify("products");
+}
+
 #[test]
 fn attribute_7_pairs_with_the_same_key() {
     let server = Server::new();

@@ -1,5 +1,6 @@
 //! Declarations of the kind `attribute`.
 
+use super::layout::StoredPairs;
 use super::{Attribute, From, Keys};
 use crate::declaration::Parsed;
 use crate::declaration::options::Options;
@@ -16,12 +17,23 @@ const SUFFIX_MAX: usize = 8;
 pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let from = from(options)?;
     let face = face(options, &from)?;
-    let layout = options.choice("layout", &["object"], &["array"])?;
+    let layout = options.choice("layout", &["object", "array"], &[])?;
     let suffix = index(options, &from, face.as_deref())?;
     check_name(options, suffix.is_some())?;
     let keys = keys(options)?;
     check_keys(options, &from, &keys)?;
-    let nested = options.choice("nested", &["flatten"], &["opaque"])?;
+    let nested = options.choice("nested", &["flatten", "opaque"], &[])?;
+    let opaque = nested == "opaque";
+    if opaque {
+        check_opaque(options, &keys)?;
+    }
+    let stored = match (layout, &from) {
+        ("array", From::Object(path)) => Some(StoredPairs::new(path)),
+        ("array", From::Fields(_)) => {
+            return Err(options.bad("'layout: \"array\"' is for 'from', the path of an object"));
+        }
+        _ => None,
+    };
     if options.text("qualifier")?.is_some() {
         return Err(options.not_available("'qualifier'"));
     }
@@ -60,7 +72,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         out.str("nested", nested).str("duplicates", duplicates);
     });
     let keeps_duplicates = duplicates == "keep";
-    let kind = Box::new(Attribute { from, face, suffix, keys, keeps_duplicates });
+    let kind = Box::new(Attribute { from, face, suffix, keys, opaque, stored, keeps_duplicates });
     Ok(Parsed { kind, target: collection.to_owned(), declared })
 }
 
@@ -209,6 +221,17 @@ fn keys(options: &mut Options<'_>) -> Result<Keys> {
         }
     }
     Ok(keys)
+}
+
+/// Refuses keys inside of an attribute.
+fn check_opaque(options: &Options<'_>, keys: &Keys) -> Result<()> {
+    let named = keys.include.iter().flatten().chain(&keys.exclude);
+    match named.into_iter().find(|key| key.contains('.')) {
+        None => Ok(()),
+        Some(key) => Err(options.bad(format!(
+            "'keys' names '{key}', which is inside of an attribute ('nested' is 'opaque')"
+        ))),
+    }
 }
 
 fn check_keys(options: &Options<'_>, from: &From, keys: &Keys) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The attributes of a document as an array of pairs: `[{k: "cpu", v: "i7"}]`. The array is not
-//! stored. Statements that name its field see it, and may write it.
+//! stored (`layout` stores another one). Statements that name its field see it, and may write it.
 
+use super::layout::StoredPairs;
 use super::pairs::pairs;
 use super::{Attribute, From};
 use crate::edit::{self, Assignment};
@@ -18,7 +19,11 @@ impl Shape for Attribute {
         i64::MAX
     }
 
-    fn has_form(&self, _: Pin) -> bool {
+    fn has_form(&self, pin: Pin) -> bool {
+        pin == Pin::AsStored
+    }
+
+    fn depends_on_reader(&self) -> bool {
         false
     }
 
@@ -27,16 +32,15 @@ impl Shape for Attribute {
     }
 
     fn path_of_pair(&self, key: &str) -> Option<String> {
-        let named = match &self.from {
-            From::Object(_) => self.keys.count(key),
-            From::Fields(paths) => {
-                paths.iter().any(|path| crate::paths::is_within(key, path.text()))
-            }
-        };
-        named.then(|| self.from.path_of(key))
+        self.names(key).then(|| self.from.path_of(key))
     }
 
     fn view(&self, reader: &Reader) -> Result<Option<Box<dyn ShapeView>>> {
+        if let (Some(Pin::AsStored), Some(stored)) = (reader.pinned, &self.stored) {
+            let roots = self.from.roots().iter().map(|path| path.text().to_owned());
+            let differs = roots.chain(self.face.clone()).collect();
+            return Ok(Some(Box::new(AsStored { stored: stored.clone(), differs })));
+        }
         let Some(face) = self.face.clone().filter(|face| reader.named.has(face)) else {
             return Ok(None);
         };
@@ -74,6 +78,30 @@ impl ShapeView for View {
 
     fn accept(&self, before: Option<RawDoc<'_>>, image: RawDoc<'_>) -> Result<DocBuf> {
         Ok(self.attribute.without_face(before, image)?.unwrap_or_else(|| image.into()))
+    }
+
+    fn differs_at(&self) -> &[String] {
+        &self.differs
+    }
+}
+
+/// The view of a reader that asks for stored documents.
+struct AsStored {
+    stored: StoredPairs,
+    differs: Vec<String>,
+}
+
+impl ShapeView for AsStored {
+    fn show(&self, stored: RawDoc<'_>) -> Result<Option<DocBuf>> {
+        Ok(self.stored.shown(stored))
+    }
+
+    fn accept(&self, _: Option<RawDoc<'_>>, _: RawDoc<'_>) -> Result<DocBuf> {
+        Err(Error::internal("stored documents are only read"))
+    }
+
+    fn reads_stored(&self) -> bool {
+        true
     }
 
     fn differs_at(&self) -> &[String] {
@@ -260,13 +288,7 @@ impl Attribute {
         if key.split('.').any(odd) || key.contains('\0') {
             return Err(refused(format!("'{key}' in '{face}' cannot be the key of an attribute")));
         }
-        let declared = match &self.from {
-            From::Object(_) => self.keys.count(key),
-            From::Fields(paths) => {
-                paths.iter().any(|path| crate::paths::is_within(key, path.text()))
-            }
-        };
-        match declared {
+        match self.names(key) {
             true => Ok(()),
             false => Err(refused(format!("'{key}' in '{face}' is not one of the declared keys"))),
         }

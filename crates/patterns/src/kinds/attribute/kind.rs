@@ -3,6 +3,7 @@
 use super::{Attribute, From};
 use crate::documents::Documents;
 use crate::kind::{Kind, Reads, Traits};
+use crate::layout::Layout;
 use crate::pattern::Pattern;
 use crate::shape::Shape;
 use value::path::Path;
@@ -82,7 +83,11 @@ impl Kind for Attribute {
     }
 
     fn shape(&self) -> Option<&dyn Shape> {
-        self.face.is_some().then_some(self)
+        (self.face.is_some() || self.stored.is_some()).then_some(self)
+    }
+
+    fn layout(&self) -> Option<&dyn Layout> {
+        self.stored.as_ref().map(|stored| -> &dyn Layout { stored })
     }
 
     fn fill(

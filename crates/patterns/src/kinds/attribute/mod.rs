@@ -2,11 +2,12 @@
 //! also see it as an array of pairs of a name and a value.
 //!
 //! `declaration` reads the options, `pairs` finds the attributes of a document, `face` shows them
-//! as an array, `kind` implements the trait.
+//! as an array, `layout` stores them as one, `kind` implements the trait.
 
 pub(crate) mod declaration;
 mod face;
 mod kind;
+mod layout;
 mod pairs;
 
 use value::path::Path;
@@ -21,6 +22,10 @@ pub struct Attribute {
     /// The fields behind the value in the index; `None` for no index.
     suffix: Option<Vec<String>>,
     keys: Keys,
+    /// Whether a field of the object that is an object is one attribute; otherwise its fields are.
+    opaque: bool,
+    /// How the object is stored, if not as it is.
+    stored: Option<layout::StoredPairs>,
     /// Whether pairs with the same key become an array; otherwise they are refused.
     keeps_duplicates: bool,
 }
@@ -51,6 +56,20 @@ impl Keys {
         let within = |named: &String| crate::paths::is_within(key, named);
         self.include.as_ref().is_none_or(|include| include.iter().any(within))
             && !self.exclude.iter().any(within)
+    }
+}
+
+impl Attribute {
+    /// Whether a key names an attribute.
+    fn names(&self, key: &str) -> bool {
+        match &self.from {
+            From::Object(_) if self.opaque && key.contains('.') => false,
+            From::Object(_) => self.keys.count(key),
+            From::Fields(paths) if self.opaque => paths.iter().any(|path| path.text() == key),
+            From::Fields(paths) => {
+                paths.iter().any(|path| crate::paths::is_within(key, path.text()))
+            }
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! An array makes one pair for each element, an object the pairs of its fields, with the key
 //! `outer.inner`; null makes a pair. Empty arrays and objects make none, and neither do arrays
-//! inside arrays and fields whose own name is empty or contains a dot: no path names those.
+//! inside arrays and fields whose own name is empty or contains a dot: no path names those. With
+//! `nested: "opaque"` an object is one value.
 
 use super::{Attribute, From};
 use query::interrupt;
@@ -61,7 +62,7 @@ impl Attribute {
 
     fn value<'d>(&self, value: RawVal<'d>, key: &mut String, take: Take<'_, 'd>) -> Result<()> {
         if let Some(object) = value.as_doc() {
-            return self.object(object, key, take);
+            return self.inner(object, value, key, take);
         }
         let Some(array) = value.as_array() else {
             return if self.keys.count(key) { take(key, value) } else { Ok(()) };
@@ -69,12 +70,27 @@ impl Attribute {
         for (_, element) in array {
             interrupt::charge(1)?;
             match element.as_doc() {
-                Some(object) => self.object(object, key, take)?,
+                Some(object) => self.inner(object, element, key, take)?,
                 None if element.as_array().is_none() && self.keys.count(key) => take(key, element)?,
                 None => {}
             }
         }
         Ok(())
+    }
+
+    /// An object inside of the object.
+    fn inner<'d>(
+        &self,
+        object: RawDoc<'d>,
+        value: RawVal<'d>,
+        key: &mut String,
+        take: Take<'_, 'd>,
+    ) -> Result<()> {
+        match self.opaque {
+            false => self.object(object, key, take),
+            true if !object.is_empty() && self.keys.count(key) => take(key, value),
+            true => Ok(()),
+        }
     }
 
     /// Refuses a document with more keys than declared.
