@@ -206,9 +206,9 @@ fn collection_options(
     }
     let expire = expire_of(args, collection)?;
     let validator = args.optional_doc("validator")?;
-    let images = read_images(args)?;
+    let images = read_images(args, &collection.db)?;
     if let Some(validator) = validator {
-        check_validated(&collection.db)?;
+        check_validated(&collection.db, &collection.name)?;
         validation::check(validator, javascript)?;
     }
     let level = choice(args, "validationLevel", &["off", "strict", "moderate"])?;

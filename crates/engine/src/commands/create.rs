@@ -85,7 +85,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             format!("Cannot create a view called '{name}': invalid collection name"),
         ));
     }
-    let options = read_options(&context.args, db, context.javascript())?;
+    let options = read_options(&context.args, db, name, context.javascript())?;
     let series = TimeSeries::of(options.as_doc());
     let stored = series.as_deref().map(time_series::declaration_of);
     let declarations = match (&stored, super::patterns::declarations(&context.args)?) {
@@ -155,8 +155,11 @@ fn already_exists(existing: &Collection) -> Error {
 }
 
 /// Checks the options and converts them to the form that `listCollections` shows.
-fn read_options(args: &Args<'_>, db: &str, javascript: Javascript) -> Result<DocBuf> {
+fn read_options(args: &Args<'_>, db: &str, name: &str, javascript: Javascript) -> Result<DocBuf> {
     let series = time_series::options(args, db)?;
+    if args.get("clusteredIndex").is_some() {
+        check_beside_clustered_index(args)?;
+    }
     refuse_unavailable(args)?;
     if args.optional_string("viewOn")?.is_some() || args.get("pipeline").is_some() {
         return view_options(args, db, javascript);
@@ -174,13 +177,10 @@ fn read_options(args: &Args<'_>, db: &str, javascript: Javascript) -> Result<Doc
     }
     let clustered = clustered_index(args)?;
     let expire = expire_seconds(args)?;
-    if capped && clustered.is_some() {
-        return Err(invalid("clusteredIndex cannot be specified together with capped"));
-    }
     let validator = args.optional_doc("validator")?;
-    let images = read_images(args)?;
+    let images = read_images(args, db)?;
     if let Some(validator) = validator {
-        check_validated(db)?;
+        check_validated(db, name)?;
         crate::validation::check(validator, javascript)?;
     }
     let collation = read_collation(args)?;
@@ -230,28 +230,84 @@ fn read_options(args: &Args<'_>, db: &str, javascript: Javascript) -> Result<Doc
     }))
 }
 
-/// Refuses a validator in a database of the server.
+/// Refuses options that a clustered collection cannot have.
+fn check_beside_clustered_index(args: &Args<'_>) -> Result<()> {
+    let no_cap = |name: &str| {
+        format!(
+            "'{name}' field for capped collections is not allowed on clustered collections. Did you \
+             mean 'capped: true' with 'expireAfterSeconds'?"
+        )
+    };
+    let refuse = |code: i32, message: &str| Err(Error::new(Code(code), message));
+    if args.get("viewOn").is_some() {
+        return refuse(6026500, "The 'clusteredIndex' option is not supported with views");
+    }
+    if args.get("idIndex").is_some() {
+        return Err(invalid(
+            "The 'clusteredIndex' option is not supported with the 'idIndex' option",
+        ));
+    }
+    if args.get("autoIndexId").is_some() && !args.bool("autoIndexId")? {
+        return refuse(
+            6026501,
+            "The 'clusteredIndex' option does not support {autoIndexId: false}",
+        );
+    }
+    if args.get("size").is_some() {
+        return refuse(6049200, &no_cap("size"));
+    }
+    if args.get("max").is_some() {
+        return refuse(6049204, &no_cap("max"));
+    }
+    match args.bool("capped")? {
+        true if args.get("expireAfterSeconds").is_none() => {
+            refuse(6049201, "A capped clustered collection requires the 'expireAfterSeconds' field")
+        }
+        true => Err(invalid("clusteredIndex cannot be specified together with capped")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a validator in a database of the server, and of a collection of the system.
 ///
 /// # Errors
 /// InvalidOptions.
-pub(super) fn check_validated(db: &str) -> Result<()> {
-    if matches!(db, "admin" | "local" | "config") {
+pub(super) fn check_validated(db: &str, name: &str) -> Result<()> {
+    if is_database_of_server(db) {
         return Err(invalid(&format!(
             "Document validators are not allowed on collections in the {db} database"
+        )));
+    }
+    if name.starts_with("system.") {
+        return Err(invalid(&format!(
+            "Document validators not allowed on system collection {db}.{name}"
         )));
     }
     Ok(())
 }
 
+fn is_database_of_server(db: &str) -> bool {
+    matches!(db, "admin" | "local" | "config")
+}
+
 /// Reads whether change streams need images of changed documents.
-pub(super) fn read_images(args: &Args<'_>) -> Result<Option<bool>> {
+///
+/// # Errors
+/// InvalidOptions in a database of the server.
+pub(super) fn read_images(args: &Args<'_>, db: &str) -> Result<Option<bool>> {
     let Some(images) = args.optional_doc("changeStreamPreAndPostImages")? else { return Ok(None) };
     let images = Args::new("changeStreamPreAndPostImages", images);
     images.check_fields(&["enabled"], false)?;
     if images.get("enabled").is_none() {
         return Err(images.missing("enabled"));
     }
-    images.bool("enabled").map(Some)
+    let enabled = images.bool("enabled")?;
+    if enabled && is_database_of_server(db) {
+        return Err(invalid(&format!(
+            "changeStreamPreAndPostImages collection option is not supported on the {db} database"
+        )));
+    }
+    Ok(Some(enabled))
 }
 
 /// Writes the option that `read_images` reads.

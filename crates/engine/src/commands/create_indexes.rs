@@ -63,9 +63,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let quorum = args.get("commitQuorum").unwrap_or(Val::String("votingMembers"));
     check_quorum(quorum)?;
     super::query::writable(&context.catalog(), context.db, name)?;
-    if name == "system.views" {
-        namespace::check_written(context.db, name)?;
-    }
+    namespace::check_written(context.db, name)?;
     if (context.db, name) == ("config", "transactions") {
         return Err(Error::new(
             Code::ILLEGAL_OPERATION,

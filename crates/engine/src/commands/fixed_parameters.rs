@@ -3,7 +3,7 @@
 
 use super::parameters::Parameter;
 use crate::shared::Inner;
-use crate::stages::STAGES_MAX;
+use crate::stages::{DENSIFY_ADDED_MAX, STAGES_MAX, SUB_PIPELINE_DEPTH_MAX};
 use std::sync::atomic::Ordering;
 use value::{Val, Writer, limits};
 
@@ -13,27 +13,49 @@ pub(super) static FIXED: &[Parameter] = &[
         out.str(name, "undefined");
     }),
     fixed("diagnosticDataCollectionEnabled", off),
+    // JavaScript is interpreted.
+    fixed("disableJavaScriptJIT", on),
     fixed("enableFlowControl", off),
-    fixed("featureFlagClusteredIndexes", |_, out, name| {
-        out.doc(name, |out| {
-            out.bool("value", true).str("version", "5.3");
-        });
-    }),
+    fixed("featureFlagChangeStreamPreAndPostImages", since_6_0),
+    fixed("featureFlagChangeStreamsVisibility", since_6_0),
+    fixed("featureFlagClusteredIndexes", since_5_3),
+    fixed("featureFlagCollModIndexUnique", since_6_0),
+    fixed("featureFlagColumnstoreIndexes", absent_feature),
+    fixed("featureFlagCommandsAcceptCollectionUUID", since_6_0),
+    fixed("featureFlagDocumentSourceListCatalog", since_6_0),
+    fixed("featureFlagExactTopNAccumulator", since_5_2),
     fixed("featureFlagFLE2", absent_feature),
+    fixed("featureFlagFill", since_5_3),
+    fixed("featureFlagLocf", since_5_2),
+    fixed("featureFlagSBEGroupPushdown", absent_feature),
+    fixed("featureFlagSBELookupPushdown", absent_feature),
     fixed("featureFlagSbeFull", absent_feature),
+    fixed("featureFlagSortArray", since_5_2),
+    fixed("featureFlagUserWriteBlocking", absent_feature),
+    fixed("internalDocumentSourceLookupCacheSizeBytes", stage_bytes),
     fixed("internalLookupStageIntermediateDocumentMaxSizeBytes", stage_bytes),
+    fixed("internalMaxSubPipelineViewDepth", |_, out, name| {
+        out.i64(name, i64::try_from(SUB_PIPELINE_DEPTH_MAX).unwrap_or(i64::MAX));
+    }),
     fixed("internalPipelineLengthLimit", |_, out, name| {
         out.count(name, STAGES_MAX as u64);
     }),
     fixed("internalQueryFacetBufferSizeBytes", |engine, out, name| {
         out.count(name, engine.data.resources.sort_bytes_max.load(Ordering::Relaxed) as u64);
     }),
+    fixed("internalQueryFacetMaxOutputDocSizeBytes", stage_bytes),
+    // There is no slot-based engine.
+    fixed("internalQueryForceClassicEngine", on),
     fixed("internalQueryMaxAddToSetBytes", stage_bytes),
+    fixed("internalQueryMaxAllowedDensifyDocs", |_, out, name| {
+        out.count(name, DENSIFY_ADDED_MAX);
+    }),
     fixed("internalQueryMaxPushBytes", stage_bytes),
     fixed("internalQueryMaxRangeBytes", stage_bytes),
     fixed("maxBSONDepth", |_, out, name| {
         out.count(name, limits::DEPTH_MAX as u64);
     }),
+    fixed("multitenancySupport", off),
     fixed("quiet", off),
     fixed("saslHostName", |_, out, name| {
         out.str(name, &crate::host::name());
@@ -41,9 +63,7 @@ pub(super) static FIXED: &[Parameter] = &[
     fixed("sslMode", tls_mode),
     fixed("tlsMode", tls_mode),
     fixed("traceExceptions", off),
-    fixed("ttlMonitorEnabled", |_, out, name| {
-        out.bool(name, true);
-    }),
+    fixed("ttlMonitorEnabled", on),
 ];
 
 const fn fixed(
@@ -55,6 +75,29 @@ const fn fixed(
 
 fn off(_: &Inner, out: &mut Writer<'_>, name: &str) {
     out.bool(name, false);
+}
+
+fn on(_: &Inner, out: &mut Writer<'_>, name: &str) {
+    out.bool(name, true);
+}
+
+/// A feature that is there, with the version of MongoDB that brought it.
+fn feature(out: &mut Writer<'_>, name: &str, since: &str) {
+    out.doc(name, |out| {
+        out.bool("value", true).str("version", since);
+    });
+}
+
+fn since_5_2(_: &Inner, out: &mut Writer<'_>, name: &str) {
+    feature(out, name, "5.2");
+}
+
+fn since_5_3(_: &Inner, out: &mut Writer<'_>, name: &str) {
+    feature(out, name, "5.3");
+}
+
+fn since_6_0(_: &Inner, out: &mut Writer<'_>, name: &str) {
+    feature(out, name, "6.0");
 }
 
 /// A feature of MongoDB that is not there.

@@ -43,7 +43,12 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let source = named(from, "source")?;
     let target = named(to, "target")?;
     for (what, name) in [("source", &source), ("target", &target)] {
-        namespace::check_new_collection(&name.db, &name.collection).map_err(|error| {
+        let checked = namespace::check_new_collection(&name.db, &name.collection);
+        let written = || match &*name.collection {
+            "system.profile" => namespace::check_written(&name.db, &name.collection),
+            _ => Ok(()),
+        };
+        checked.and_then(|()| written()).map_err(|error| {
             let message = format!("error with {what} namespace: {}", error.message());
             Error::new(Code::ILLEGAL_OPERATION, message)
         })?;

@@ -44,7 +44,7 @@ enum Bounds {
 }
 
 /// Maximum number of documents that one stage may add.
-const ADDED_MAX: u64 = 500_000;
+pub(crate) const ADDED_MAX: u64 = 500_000;
 
 fn refuse<T>(code: i32, message: impl Into<String>) -> Result<T> {
     Err(Error::new(Code(code), message))

@@ -67,9 +67,11 @@ mod unset;
 mod unwind;
 
 pub use context::{OwnedContext, Scope, StageContext, Within};
+pub(crate) use densify::ADDED_MAX as DENSIFY_ADDED_MAX;
 pub(crate) use geo_near::GeoNear;
 pub(crate) use group::Fused;
 pub use inner_rules::Rewriting;
+pub(crate) use nested::DEPTH_MAX as SUB_PIPELINE_DEPTH_MAX;
 pub(crate) use position::check_source;
 pub(crate) use privileges::PipelinePrivileges;
 pub(crate) use project::open_projected;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 /// Maximum nesting depth; it also stops views that contain themselves.
-const DEPTH_MAX: usize = 20;
+pub(crate) const DEPTH_MAX: usize = 20;
 
 /// A pipeline over another collection or view.
 pub(super) struct Nested {

@@ -27,7 +27,7 @@ fn parse_cond(
                 ),
             ));
         }
-        return operator.call(parser, arguments);
+        return decide(parser, operator, arguments);
     };
     let (mut condition, mut then, mut other) = (None, None, None);
     for (name, operand) in doc {
@@ -47,14 +47,24 @@ fn parse_cond(
     let missing = |code: i32, name: &str| {
         Error::new(Code(code), format!("Missing '{name}' parameter to $cond"))
     };
-    operator.call(
-        parser,
-        vec![
-            condition.ok_or_else(|| missing(17080, "if"))?,
-            then.ok_or_else(|| missing(17081, "then"))?,
-            other.ok_or_else(|| missing(17082, "else"))?,
-        ],
-    )
+    let arguments = vec![
+        condition.ok_or_else(|| missing(17080, "if"))?,
+        then.ok_or_else(|| missing(17081, "then"))?,
+        other.ok_or_else(|| missing(17082, "else"))?,
+    ];
+    decide(parser, operator, arguments)
+}
+
+/// A `$cond` of its three operands. If the condition is constant, it is the branch that is taken.
+fn decide(
+    parser: &Parser<'_>,
+    operator: &'static Operator,
+    mut arguments: Vec<Node>,
+) -> Result<Node> {
+    match arguments.first().and_then(Node::as_constant).map(Val::truthy) {
+        Some(condition) => Ok(arguments.swap_remove(if condition { 1 } else { 2 })),
+        None => operator.call(parser, arguments),
+    }
 }
 
 fn cond<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {

@@ -174,6 +174,18 @@ impl Operator {
         Operator { name, operands, eval: Eval::Eager(eval), pure: true, commutative: false }
     }
 
+    /// An operator of named operands that evaluates them itself.
+    pub(crate) const fn named_lazy(
+        name: &'static str,
+        parameters: &'static [Parameter],
+        not_document: i32,
+        unknown: i32,
+        eval: Lazy,
+    ) -> Operator {
+        let operands = Operands::Named { parameters, not_document, unknown };
+        Operator { name, operands, eval: Eval::Lazy(eval), pure: true, commutative: false }
+    }
+
     /// An operator with its own parser and evaluated operands.
     pub(crate) const fn special(name: &'static str, parse: ParseOperands, eval: Eager) -> Operator {
         let operands = Operands::Special(parse);

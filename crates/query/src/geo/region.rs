@@ -193,7 +193,7 @@ impl Near {
                 return Err(Error::bad_value("Legacy point is out of bounds for spherical query"));
             }
         } else if let Val::Document(doc) = value
-            && let Ok(point) = shape::geo_json_point(doc)
+            && let Ok(point) = shape::near_point(doc)
         {
             near.point = point;
             near.spherical = true;
@@ -265,11 +265,15 @@ impl Near {
                 error.message()
             ))
         };
-        let Val::Document(doc) = value else { return Err(no_geo_json(value)) };
-        if !shape::is_geo_json(doc) {
-            return Err(no_geo_json(value));
-        }
-        self.point = shape::geo_json_point(doc).map_err(wrong)?;
+        let doc = match value {
+            Val::Document(doc) if !has_number_first(doc) => doc,
+            Val::Document(_) | Val::Array(_) => {
+                shape::legacy_point(value).map_err(wrong)?;
+                return Err(no_geo_json(value));
+            }
+            _ => return Err(no_geo_json(value)),
+        };
+        self.point = shape::near_point(doc).map_err(wrong)?;
         self.spherical = true;
         self.metres = true;
         Ok(())

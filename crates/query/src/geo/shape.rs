@@ -180,16 +180,17 @@ fn no_strict_winding(doc: RawDoc<'_>, checks: Checks) -> Result<()> {
     Ok(())
 }
 
-/// Reads a GeoJSON point.
-pub(super) fn geo_json_point(doc: RawDoc<'_>) -> Result<Point> {
-    geo_json_point_with(doc, Checks::All)
-}
-
 fn geo_json_point_with(doc: RawDoc<'_>, checks: Checks) -> Result<Point> {
     if doc.get("type").and_then(Val::as_str) != Some("Point") {
         return Err(Error::bad_value("not a GeoJSON point"));
     }
     no_strict_winding(doc, checks)?;
+    position(doc.get("coordinates").unwrap_or(Val::Missing))
+}
+
+/// Reads the point of a `$near`, a GeoJSON document whatever its `type`.
+pub(super) fn near_point(doc: RawDoc<'_>) -> Result<Point> {
+    no_strict_winding(doc, Checks::All)?;
     position(doc.get("coordinates").unwrap_or(Val::Missing))
 }
 

@@ -29,6 +29,11 @@ use value::{Code, Error, Result};
 /// Largest compiled program and automaton cache of the crate `regex-automata`, in bytes.
 const PROGRAM_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Largest patterns in PCRE's compiled form, in bytes. Filters compile a pattern for whole texts too,
+/// which takes 6 bytes.
+const EXPRESSION_PATTERN_MAX: usize = 65_528;
+const FILTER_PATTERN_MAX: usize = EXPRESSION_PATTERN_MAX - 6;
+
 /// The code of a search that takes too many steps.
 pub(crate) const TOO_MANY_STEPS: Code = Code(51156);
 
@@ -94,11 +99,20 @@ impl std::fmt::Debug for Regex {
 }
 
 impl Regex {
-    /// Compiles a pattern with options out of `imsxu`.
+    /// Compiles a pattern of a filter, with options out of `imsxu`.
     ///
     /// # Errors
     /// 51091 for a pattern that is no regular expression, 51108 for an unknown option.
     pub fn new(pattern: &str, options: &str) -> Result<Regex> {
+        Regex::compile(pattern, options, FILTER_PATTERN_MAX)
+    }
+
+    /// The same for an expression, where patterns may be a little larger.
+    pub(crate) fn in_expression(pattern: &str, options: &str) -> Result<Regex> {
+        Regex::compile(pattern, options, EXPRESSION_PATTERN_MAX)
+    }
+
+    fn compile(pattern: &str, options: &str, size_max: usize) -> Result<Regex> {
         if let Some(unknown) = options.chars().find(|c| !"imsxu".contains(*c)) {
             return Err(Error::new(
                 Code(51108),
@@ -110,7 +124,7 @@ impl Regex {
                 "Regular expression cannot contain an embedded null byte",
             ));
         }
-        let tree = parse::parse(pattern, options).map_err(invalid)?;
+        let tree = parse::parse(pattern, options, size_max).map_err(invalid)?;
         let groups = tree.groups;
         let engine = compile(tree)?;
         let multiline = options.contains('m');

@@ -216,6 +216,8 @@ fn reasons_are_those_of_pcre() {
     assert!(Regex::new(&nested(251), "").is_err());
     assert!(Regex::new(&"x".repeat(32_761), "").is_ok());
     assert!(Regex::new(&"x".repeat(32_762), "").is_err());
+    assert!(Regex::in_expression(&"x".repeat(32_764), "").is_ok());
+    assert!(Regex::in_expression(&"x".repeat(32_765), "").is_err());
 }
 
 #[test]

@@ -4,12 +4,10 @@ use super::parse::Refusal;
 use super::set::Set;
 use super::syntax::{Node, Test, Tree};
 
-/// Largest pattern in PCRE's compiled form, in bytes.
-const COMPILED_MAX: usize = 65_522;
-
-/// Refuses a pattern that is too large, or that has a look-behind of no fixed length.
-pub(super) fn check(tree: &Tree) -> Result<(), Refusal> {
-    if compiled(&tree.node) > COMPILED_MAX {
+/// Refuses a pattern whose compiled form in PCRE has more than `size_max` bytes, or that has a
+/// look-behind of no fixed length.
+pub(super) fn check(tree: &Tree, size_max: usize) -> Result<(), Refusal> {
+    if compiled(&tree.node) > size_max {
         return Err("regular expression is too large");
     }
     let lengths = Lengths { root: &tree.node };

@@ -1,9 +1,9 @@
 //! Dates as text: ISO 8601 and `$dateToString` with its format specifiers.
 
-use super::super::Env;
+use super::super::{Call, Env};
 use super::civil::Civil;
 use super::zone::Zone;
-use super::{MINUTE, at, coerce};
+use super::{MINUTE, coerce};
 use crate::show::show;
 use std::fmt::Write as _;
 use value::{Code, Error, Result, Val};
@@ -122,15 +122,16 @@ fn write(out: &mut String, format: &str, local: i64, offset: i64) -> Result<()> 
     Ok(())
 }
 
-pub(super) fn to_string<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
-    let (date, format, on_null) = (at(values, 0), at(values, 1), at(values, 3));
-    let format = match format {
-        Val::Missing => None,
+pub(super) fn to_string<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let date = call.argument(0, env)?;
+    // `None` is a null format. A wrong one is refused, whatever the date is.
+    let format = match call.argument(1, env)? {
+        Val::Missing => Some("%Y-%m-%dT%H:%M:%S.%LZ"),
         Val::String(format) => {
             check_format(format, "YmdHMSLjwuUVGbBzZ%")?;
             Some(format)
         }
-        Val::Null | Val::Undefined => return Ok(Val::Null),
+        Val::Null | Val::Undefined => None,
         other => {
             return Err(Error::new(
                 Code(18533),
@@ -142,13 +143,14 @@ pub(super) fn to_string<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>
             ));
         }
     };
-    let Some(zone) = Zone::operand(at(values, 2))? else { return Ok(Val::Null) };
+    let zone = Zone::operand(call.argument(2, env)?)?;
     if date.is_nullish() {
-        return Ok(on_null);
+        return call.argument(3, env);
     }
+    let (Some(zone), Some(format)) = (zone, format) else { return Ok(Val::Null) };
     let utc = coerce(date)?;
     let mut text = String::with_capacity(32);
     let local = zone.to_local(utc);
-    write(&mut text, format.unwrap_or("%Y-%m-%dT%H:%M:%S.%LZ"), local, zone.offset(utc))?;
+    write(&mut text, format, local, zone.offset(utc))?;
     Ok(env.text(&text))
 }

@@ -3,6 +3,9 @@
 //! A date is milliseconds since 1970. `civil` converts them to and from calendar fields, `zone`
 //! finds offsets, `parts` has the operators that split and build dates, `units` those that count in
 //! units (`$dateAdd`, `$dateDiff`, `$dateTrunc`), `format` and `read` convert to and from text.
+//!
+//! The operators evaluate their operands one after another, in MongoDB's order, and stop at the first
+//! that makes the result null: an error in a later operand is not seen.
 
 mod civil;
 mod format;
@@ -18,27 +21,27 @@ use value::{Code, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
     Operator::special("$currentDate", super::variable::parse_nothing, units::current_date).impure(),
-    Operator::named("$dateAdd", DATE_ADD, 5166400, 5166401, units::date_add),
-    Operator::named("$dateDiff", DATE_DIFF, 5166301, 5166302, units::date_diff),
-    Operator::named("$dateFromParts", DATE_FROM_PARTS, 40519, 40518, parts::from_parts),
+    Operator::named_lazy("$dateAdd", DATE_ADD, 5166400, 5166401, units::date_add),
+    Operator::named_lazy("$dateDiff", DATE_DIFF, 5166301, 5166302, units::date_diff),
+    Operator::named_lazy("$dateFromParts", DATE_FROM_PARTS, 40519, 40518, parts::from_parts),
     Operator::special_lazy("$dateFromString", read::parse_operands, read::from_string),
-    Operator::named("$dateSubtract", DATE_ADD, 5166400, 5166401, units::date_subtract),
-    Operator::named("$dateToParts", DATE_TO_PARTS, 40524, 40520, parts::to_parts),
-    Operator::named("$dateToString", DATE_TO_STRING, 18629, 18534, format::to_string),
-    Operator::named("$dateTrunc", DATE_TRUNC, 5439007, 5439008, units::date_trunc),
-    Operator::special("$dayOfMonth", parts::parse, parts::day_of_month),
-    Operator::special("$dayOfWeek", parts::parse, parts::day_of_week),
-    Operator::special("$dayOfYear", parts::parse, parts::day_of_year),
-    Operator::special("$hour", parts::parse, parts::hour),
-    Operator::special("$isoDayOfWeek", parts::parse, parts::iso_day_of_week),
-    Operator::special("$isoWeek", parts::parse, parts::iso_week),
-    Operator::special("$isoWeekYear", parts::parse, parts::iso_week_year),
-    Operator::special("$millisecond", parts::parse, parts::millisecond),
-    Operator::special("$minute", parts::parse, parts::minute),
-    Operator::special("$month", parts::parse, parts::month),
-    Operator::special("$second", parts::parse, parts::second),
-    Operator::special("$week", parts::parse, parts::week),
-    Operator::special("$year", parts::parse, parts::year),
+    Operator::named_lazy("$dateSubtract", DATE_ADD, 5166400, 5166401, units::date_subtract),
+    Operator::named_lazy("$dateToParts", DATE_TO_PARTS, 40524, 40520, parts::to_parts),
+    Operator::named_lazy("$dateToString", DATE_TO_STRING, 18629, 18534, format::to_string),
+    Operator::named_lazy("$dateTrunc", DATE_TRUNC, 5439007, 5439008, units::date_trunc),
+    Operator::special_lazy("$dayOfMonth", parts::parse, parts::day_of_month),
+    Operator::special_lazy("$dayOfWeek", parts::parse, parts::day_of_week),
+    Operator::special_lazy("$dayOfYear", parts::parse, parts::day_of_year),
+    Operator::special_lazy("$hour", parts::parse, parts::hour),
+    Operator::special_lazy("$isoDayOfWeek", parts::parse, parts::iso_day_of_week),
+    Operator::special_lazy("$isoWeek", parts::parse, parts::iso_week),
+    Operator::special_lazy("$isoWeekYear", parts::parse, parts::iso_week_year),
+    Operator::special_lazy("$millisecond", parts::parse, parts::millisecond),
+    Operator::special_lazy("$minute", parts::parse, parts::minute),
+    Operator::special_lazy("$month", parts::parse, parts::month),
+    Operator::special_lazy("$second", parts::parse, parts::second),
+    Operator::special_lazy("$week", parts::parse, parts::week),
+    Operator::special_lazy("$year", parts::parse, parts::year),
 ];
 
 static DATE_ADD: &[Parameter] = &[
@@ -118,14 +121,4 @@ pub(super) fn timestamp_text(t: u64) -> String {
 /// The milliseconds of a date that is written as text; UTC unless it names an offset.
 pub(super) fn from_text(text: &str) -> Result<i64> {
     read::parse_text(text, None)
-}
-
-/// Results out of range of 64-bit milliseconds.
-fn out_of_range() -> Error {
-    Error::new(Code::OVERFLOW, "the resulting date is out of range")
-}
-
-/// An operand by position.
-fn at<'a>(values: &[Val<'a>], place: usize) -> Val<'a> {
-    values.get(place).copied().unwrap_or(Val::Missing)
 }

@@ -3,10 +3,10 @@
 use super::super::conditional::or_null;
 use super::super::operator::Operator;
 use super::super::parse::Parser;
-use super::super::{Env, Node};
+use super::super::{Call, Env, Node};
 use super::civil::{Civil, days, iso_days};
 use super::zone::Zone;
-use super::{DAY, HOUR, MINUTE, SECOND, at, coerce};
+use super::{DAY, HOUR, MINUTE, SECOND, coerce};
 use crate::show::{show, show_doc};
 use value::{Code, Error, Result, Val};
 
@@ -64,93 +64,91 @@ pub(super) fn parse(
 }
 
 /// The calendar fields of the operands; `None` where the result is null.
-fn civil(values: &[Val<'_>]) -> Result<Option<Civil>> {
-    let date = at(values, 0);
+fn civil<'a>(call: &'a Call, env: &Env<'a>) -> Result<Option<Civil>> {
+    let date = call.argument(0, env)?;
     if date.is_nullish() {
         return Ok(None);
     }
-    let Some(zone) = Zone::operand(at(values, 1))? else { return Ok(None) };
-    Ok(Some(Civil::from_local(zone.to_local(coerce(date)?))))
+    let utc = coerce(date)?;
+    let zone = match call.argument(1, env)? {
+        Val::Missing => Zone::UTC,
+        Val::Null | Val::Undefined => return Ok(None),
+        Val::String(name) => Zone::parse(name)?,
+        other => {
+            return Err(Error::new(
+                Code(40533),
+                format!("a time zone must evaluate to a string, found {}", other.kind().name()),
+            ));
+        }
+    };
+    Ok(Some(Civil::from_local(zone.to_local(utc))))
 }
 
-fn part<'a>(values: &[Val<'a>], part: fn(Civil) -> i64) -> Result<Val<'a>> {
-    check_zone(values)?;
-    Ok(civil(values)?.map_or(Val::Null, |civil| int(part(civil))))
-}
-
-/// The operators for one part have a separate code for a zone that is not text.
-fn check_zone(values: &[Val<'_>]) -> Result<()> {
-    let zone = at(values, 1);
-    if at(values, 0).is_nullish() || zone.is_nullish() || matches!(zone, Val::String(_)) {
-        return Ok(());
-    }
-    Err(Error::new(
-        Code(40533),
-        format!("a time zone must evaluate to a string, found {}", zone.kind().name()),
-    ))
+fn part<'a>(call: &'a Call, env: &Env<'a>, part: fn(Civil) -> i64) -> Result<Val<'a>> {
+    Ok(civil(call, env)?.map_or(Val::Null, |civil| int(part(civil))))
 }
 
 fn int<'a>(n: i64) -> Val<'a> {
     i32::try_from(n).map_or(Val::Int64(n), Val::Int32)
 }
 
-pub(super) fn year<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, |civil| civil.year)
+pub(super) fn year<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, |civil| civil.year)
 }
 
-pub(super) fn month<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, |civil| civil.month)
+pub(super) fn month<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, |civil| civil.month)
 }
 
-pub(super) fn day_of_month<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, |civil| civil.day)
+pub(super) fn day_of_month<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, |civil| civil.day)
 }
 
-pub(super) fn day_of_week<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, |civil| civil.weekday() + 1)
+pub(super) fn day_of_week<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, |civil| civil.weekday() + 1)
 }
 
-pub(super) fn day_of_year<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, Civil::day_of_year)
+pub(super) fn day_of_year<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, Civil::day_of_year)
 }
 
-pub(super) fn hour<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, |civil| civil.hour)
+pub(super) fn hour<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, |civil| civil.hour)
 }
 
-pub(super) fn minute<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, |civil| civil.minute)
+pub(super) fn minute<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, |civil| civil.minute)
 }
 
-pub(super) fn second<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, |civil| civil.second)
+pub(super) fn second<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, |civil| civil.second)
 }
 
-pub(super) fn millisecond<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, |civil| civil.millisecond)
+pub(super) fn millisecond<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, |civil| civil.millisecond)
 }
 
-pub(super) fn week<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, Civil::week)
+pub(super) fn week<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, Civil::week)
 }
 
-pub(super) fn iso_week<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, |civil| civil.iso_week().1)
+pub(super) fn iso_week<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, |civil| civil.iso_week().1)
 }
 
-pub(super) fn iso_week_year<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    check_zone(values)?;
+pub(super) fn iso_week_year<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     // A long, in MongoDB too.
-    Ok(civil(values)?.map_or(Val::Null, |civil| Val::Int64(civil.iso_week().0)))
+    Ok(civil(call, env)?.map_or(Val::Null, |civil| Val::Int64(civil.iso_week().0)))
 }
 
-pub(super) fn iso_day_of_week<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    part(values, Civil::iso_weekday)
+pub(super) fn iso_day_of_week<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    part(call, env, Civil::iso_weekday)
 }
 
-pub(super) fn to_parts<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
-    let Some(zone) = Zone::operand(at(values, 1))? else { return Ok(Val::Null) };
-    let iso = match at(values, 2) {
+pub(super) fn to_parts<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let date = call.argument(0, env)?;
+    let Some(zone) = Zone::operand(call.argument(1, env)?)? else { return Ok(Val::Null) };
+    let iso = match call.argument(2, env)? {
         Val::Missing => false,
         Val::Bool(iso) => iso,
         Val::Null | Val::Undefined => return Ok(Val::Null),
@@ -161,7 +159,6 @@ pub(super) fn to_parts<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>>
             ));
         }
     };
-    let date = at(values, 0);
     if date.is_nullish() {
         return Ok(Val::Null);
     }
@@ -184,36 +181,37 @@ pub(super) fn to_parts<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>>
     })
 }
 
-pub(super) fn from_parts<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    let (natural, iso) = (at(values, 0), at(values, 8));
-    let has_natural = (0..3).any(|place| !at(values, place).is_missing());
-    let has_iso = (8..11).any(|place| !at(values, place).is_missing());
-    if !iso.is_missing() && (1..3).any(|place| !at(values, place).is_missing()) {
+pub(super) fn from_parts<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    // A given operand that evaluates to missing counts as null.
+    let has = |place: usize| {
+        let node = call.arguments.get(place);
+        node.is_some_and(|node| !matches!(node.as_constant(), Some(Val::Missing)))
+    };
+    if has(8) && (has(1) || has(2)) {
         return Err(Error::new(
             Code(40525),
             "$dateFromParts does not allow mixing natural dates with ISO dates",
         ));
     }
-    if has_natural && has_iso {
+    if (0..3).any(has) && (8..11).any(has) {
         return Err(Error::new(
             Code(40489),
             "$dateFromParts does not allow mixing natural dates with ISO dates",
         ));
     }
-    if natural.is_missing() && iso.is_missing() {
+    if !has(0) && !has(8) {
         return Err(Error::new(
             Code(40516),
             "$dateFromParts requires either 'year' or 'isoWeekYear' to be present",
         ));
     }
-    let Some(zone) = Zone::operand(at(values, 7))? else { return Ok(Val::Null) };
-    if values.iter().any(|value| matches!(value, Val::Null | Val::Undefined)) {
-        return Ok(Val::Null);
-    }
-    let number = |place: usize, name: &str, default: i64, bounded: bool| -> Result<i64> {
-        let value = at(values, place);
-        if value.is_missing() {
-            return Ok(default);
+    // `None` is null.
+    let number = |place: usize, name: &str, default: i64, bounded: bool| -> Result<Option<i64>> {
+        let value = call.argument(place, env)?;
+        match value {
+            Val::Missing => return Ok(Some(default)),
+            Val::Null | Val::Undefined => return Ok(None),
+            _ => {}
         }
         let Some(n) = value.as_i64_exact() else {
             return Err(Error::new(
@@ -234,33 +232,32 @@ pub(super) fn from_parts<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
                 ),
             ));
         }
-        Ok(n)
+        Ok(Some(n))
     };
-    let year = |place: usize, name: &str| -> Result<i64> {
-        let year = number(place, name, 1970, false)?;
-        if !(1..=9999).contains(&year) {
-            return Err(Error::new(
-                Code(if place == 0 { 40523 } else { 31095 }),
-                format!(
-                    "'{name}' must evaluate to an integer in the range 1 to 9999, found {year}"
-                ),
-            ));
-        }
-        Ok(year)
-    };
-    let day = if has_iso {
-        iso_days(
-            year(8, "isoWeekYear")?,
-            number(9, "isoWeek", 1, true)?,
-            number(10, "isoDayOfWeek", 1, true)?,
-        )
+    // The time and the zone come before the day.
+    let Some(hour) = number(3, "hour", 0, true)? else { return Ok(Val::Null) };
+    let Some(minute) = number(4, "minute", 0, true)? else { return Ok(Val::Null) };
+    let Some(second) = number(5, "second", 0, false)? else { return Ok(Val::Null) };
+    let Some(millisecond) = number(6, "millisecond", 0, false)? else { return Ok(Val::Null) };
+    let Some(zone) = Zone::operand(call.argument(7, env)?)? else { return Ok(Val::Null) };
+    let names = if has(8) {
+        [(8, "isoWeekYear"), (9, "isoWeek"), (10, "isoDayOfWeek")]
     } else {
-        days(year(0, "year")?, number(1, "month", 1, true)?, number(2, "day", 1, true)?)
+        [(0, "year"), (1, "month"), (2, "day")]
     };
-    let hour = number(3, "hour", 0, true)?;
-    let minute = number(4, "minute", 0, true)?;
-    let second = number(5, "second", 0, false)?;
-    let millisecond = number(6, "millisecond", 0, false)?;
+    let [(first, year_name), (second_part, middle_name), (third, day_name)] = names;
+    let Some(year) = number(first, year_name, 1970, false)? else { return Ok(Val::Null) };
+    let Some(middle) = number(second_part, middle_name, 1, true)? else { return Ok(Val::Null) };
+    let Some(last) = number(third, day_name, 1, true)? else { return Ok(Val::Null) };
+    if !(1..=9999).contains(&year) {
+        return Err(Error::new(
+            Code(if has(8) { 31095 } else { 40523 }),
+            format!(
+                "'{year_name}' must evaluate to an integer in the range 1 to 9999, found {year}"
+            ),
+        ));
+    }
+    let day = if has(8) { iso_days(year, middle, last) } else { days(year, middle, last) };
     let overflow = || Error::new(Code::DURATION_OVERFLOW, "the resulting date is out of range");
     // MongoDB adds milliseconds as microseconds.
     millisecond.checked_mul(1000).ok_or_else(overflow)?;

@@ -1,9 +1,9 @@
 //! Dates counted in units: `$dateAdd`, `$dateSubtract`, `$dateDiff`, `$dateTrunc`.
 
-use super::super::Env;
+use super::super::{Call, Env};
 use super::civil::{Civil, days, month_length, weekday};
 use super::zone::Zone;
-use super::{DAY, HOUR, MINUTE, SECOND, at, milliseconds, out_of_range};
+use super::{DAY, HOUR, MINUTE, SECOND, milliseconds};
 use crate::show::show;
 use value::{Code, Error, Result, Val};
 
@@ -41,20 +41,36 @@ pub(super) fn current_date<'a>(_: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     Ok(Val::DateTime(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(0))))
 }
 
-pub(super) fn date_add<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    add("$dateAdd", values, 1)
+pub(super) fn date_add<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    add_operands("$dateAdd", call, env, 1)
 }
 
-pub(super) fn date_subtract<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    add("$dateSubtract", values, -1)
+pub(super) fn date_subtract<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    add_operands("$dateSubtract", call, env, -1)
 }
 
-fn add<'a>(name: &str, values: &[Val<'a>], sign: i64) -> Result<Val<'a>> {
-    let (start, unit, amount) = (at(values, 0), at(values, 1), at(values, 2));
-    if start.is_nullish() || unit.is_nullish() || amount.is_nullish() {
-        return Ok(Val::Null);
-    }
-    let Some(zone) = Zone::operand(at(values, 3))? else { return Ok(Val::Null) };
+fn add_operands<'a>(name: &str, call: &'a Call, env: &Env<'a>, sign: i64) -> Result<Val<'a>> {
+    let Some(start) = operand(call, 0, env)? else { return Ok(Val::Null) };
+    let Some(unit) = operand(call, 1, env)? else { return Ok(Val::Null) };
+    let Some(amount) = operand(call, 2, env)? else { return Ok(Val::Null) };
+    let Some(zone) = Zone::operand(call.argument(3, env)?)? else { return Ok(Val::Null) };
+    add(name, start, unit, amount, &zone, sign).map(Val::DateTime)
+}
+
+/// An operand; `None` where it is null or missing.
+fn operand<'a>(call: &'a Call, place: usize, env: &Env<'a>) -> Result<Option<Val<'a>>> {
+    Ok(Some(call.argument(place, env)?).filter(|value| !value.is_nullish()))
+}
+
+/// The milliseconds of a date that is moved by `amount` units.
+fn add(
+    name: &str,
+    start: Val<'_>,
+    unit: Val<'_>,
+    amount: Val<'_>,
+    zone: &Zone,
+    sign: i64,
+) -> Result<i64> {
     let Some(start) = milliseconds(start) else {
         return Err(Error::new(
             Code(5166403),
@@ -101,11 +117,11 @@ fn add<'a>(name: &str, values: &[Val<'a>], sign: i64) -> Result<Val<'a>> {
     }
     let count = count * sign;
     let back = count < 0;
-    let local = |by: &dyn Fn(i64) -> Option<i64>| move_local(start, &zone, back, by);
+    let local = |by: &dyn Fn(i64) -> Option<i64>| move_local(start, zone, back, by);
     let moved = match unit {
         Unit::Fixed(length) => {
             let moved = count.checked_mul(length).and_then(|ms| start.checked_add(ms));
-            return moved.map(Val::DateTime).ok_or_else(|| {
+            return moved.ok_or_else(|| {
                 Error::new(Code::DURATION_OVERFLOW, "the resulting date is out of range")
             });
         }
@@ -115,7 +131,7 @@ fn add<'a>(name: &str, values: &[Val<'a>], sign: i64) -> Result<Val<'a>> {
         Unit::Quarter => local(&|local| add_months(local, count * 3)),
         Unit::Year => local(&|local| add_months(local, count * 12)),
     };
-    moved.map(Val::DateTime).ok_or_else(|| {
+    moved.ok_or_else(|| {
         Error::new(Code(5166406), format!("{name} overflowed: the date is out of range"))
     })
 }
@@ -125,10 +141,8 @@ fn add<'a>(name: &str, values: &[Val<'a>], sign: i64) -> Result<Val<'a>> {
 /// # Errors
 /// FailedToParse for an unknown unit, or that the result is out of range.
 pub fn add_to_date(ms: i64, unit: &str, count: i64) -> Result<i64> {
-    match add("$dateAdd", &[Val::DateTime(ms), Val::String(unit), Val::Int64(count)], 1)? {
-        Val::DateTime(moved) => Ok(moved),
-        _ => Err(out_of_range()),
-    }
+    let (start, unit, amount) = (Val::DateTime(ms), Val::String(unit), Val::Int64(count));
+    add("$dateAdd", start, unit, amount, &Zone::UTC, 1)
 }
 
 /// Moves the local time. Of a local time that occurs twice, the one nearer to the start is used.
@@ -146,11 +160,10 @@ fn add_months(local: i64, count: i64) -> Option<i64> {
     days(year, month, day).checked_mul(DAY)?.checked_add(local.rem_euclid(DAY))
 }
 
-/// The first day of weeks, 0 (Sunday) to 6; `None` where the operand is null.
-fn start_of_week(name: &str, value: Val<'_>, code: i32) -> Result<Option<i64>> {
+/// The first day of weeks, 0 (Sunday) to 6.
+fn start_of_week(name: &str, value: Val<'_>, code: i32) -> Result<i64> {
     let text = match value {
-        Val::Missing => return Ok(Some(0)),
-        Val::Null | Val::Undefined => return Ok(None),
+        Val::Missing => return Ok(0),
         Val::String(text) => text,
         other => {
             return Err(Error::new(
@@ -166,7 +179,7 @@ fn start_of_week(name: &str, value: Val<'_>, code: i32) -> Result<Option<i64>> {
     let names = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
     let found = names.iter().position(|day| lower == *day || Some(lower.as_str()) == day.get(..3));
     match found {
-        Some(day) => Ok(i64::try_from(day).ok()),
+        Some(day) => Ok(i64::try_from(day).unwrap_or(0)),
         None => Err(Error::new(
             Code(5439016),
             format!(
@@ -177,9 +190,18 @@ fn start_of_week(name: &str, value: Val<'_>, code: i32) -> Result<Option<i64>> {
     }
 }
 
-/// An operand that was given and is null, unlike one that was left out.
-fn is_null(value: Val<'_>) -> bool {
-    matches!(value, Val::Null | Val::Undefined)
+/// The operand `startOfWeek`, which only the unit `week` evaluates; `None` where it is null.
+fn week_operand<'a>(
+    call: &'a Call,
+    place: usize,
+    unit: Val<'_>,
+    env: &Env<'a>,
+) -> Result<Option<Val<'a>>> {
+    if unit.as_str() != Some("week") {
+        return Ok(Some(Val::Missing));
+    }
+    let value = call.argument(place, env)?;
+    Ok(Some(value).filter(|value| !matches!(value, Val::Null | Val::Undefined)))
 }
 
 fn parse_unit(name: &str, value: Val<'_>) -> Result<Unit> {
@@ -197,12 +219,13 @@ fn parse_unit(name: &str, value: Val<'_>) -> Result<Unit> {
     })
 }
 
-pub(super) fn date_diff<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+pub(super) fn date_diff<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let name = "$dateDiff";
-    let (start, end, unit) = (at(values, 0), at(values, 1), at(values, 2));
-    if start.is_nullish() || end.is_nullish() || unit.is_nullish() {
-        return Ok(Val::Null);
-    }
+    let Some(start) = operand(call, 0, env)? else { return Ok(Val::Null) };
+    let Some(end) = operand(call, 1, env)? else { return Ok(Val::Null) };
+    let Some(unit) = operand(call, 2, env)? else { return Ok(Val::Null) };
+    let Some(week) = week_operand(call, 4, unit, env)? else { return Ok(Val::Null) };
+    let Some(zone) = Zone::operand(call.argument(3, env)?)? else { return Ok(Val::Null) };
     let date = |value: Val<'_>, what: &str| {
         milliseconds(value).ok_or_else(|| {
             Error::new(
@@ -211,19 +234,9 @@ pub(super) fn date_diff<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> 
             )
         })
     };
-    if unit.as_str() == Some("week") && is_null(at(values, 4)) {
-        return Ok(Val::Null);
-    }
-    let Some(zone) = Zone::operand(at(values, 3))? else { return Ok(Val::Null) };
     let (start, end) = (date(start, "startDate")?, date(end, "endDate")?);
     let unit = parse_unit(name, unit)?;
-    let mut first_day = 0;
-    if unit == Unit::Week {
-        match start_of_week(name, at(values, 4), 5439015)? {
-            Some(day) => first_day = day,
-            None => return Ok(Val::Null),
-        }
-    }
+    let first_day = start_of_week(name, week, 5439015)?;
     let (from, to) = (zone.to_local(start), zone.to_local(end));
     let months = |local: i64| {
         let civil = Civil::from_local(local);
@@ -251,16 +264,16 @@ pub(super) fn date_diff<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> 
     }))
 }
 
-pub(super) fn date_trunc<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+pub(super) fn date_trunc<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let name = "$dateTrunc";
-    let (date, unit, bin) = (at(values, 0), at(values, 1), at(values, 2));
-    if date.is_nullish() || unit.is_nullish() || is_null(bin) {
+    let Some(date) = operand(call, 0, env)? else { return Ok(Val::Null) };
+    let Some(unit) = operand(call, 1, env)? else { return Ok(Val::Null) };
+    let bin = call.argument(2, env)?;
+    if matches!(bin, Val::Null | Val::Undefined) {
         return Ok(Val::Null);
     }
-    if unit.as_str() == Some("week") && is_null(at(values, 4)) {
-        return Ok(Val::Null);
-    }
-    let Some(zone) = Zone::operand(at(values, 3))? else { return Ok(Val::Null) };
+    let Some(week) = week_operand(call, 4, unit, env)? else { return Ok(Val::Null) };
+    let Some(zone) = Zone::operand(call.argument(3, env)?)? else { return Ok(Val::Null) };
     let Some(utc) = milliseconds(date) else {
         return Err(Error::new(
             Code(5439012),
@@ -291,13 +304,7 @@ pub(super) fn date_trunc<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
             bin
         }
     };
-    let mut first_day = 0;
-    if unit == Unit::Week {
-        match start_of_week(name, at(values, 4), 5439015)? {
-            Some(day) => first_day = day,
-            None => return Ok(Val::Null),
-        }
-    }
+    let first_day = start_of_week(name, week, 5439015)?;
     let local = zone.to_local(utc);
     // Bins are counted from the beginning of 2000.
     let origin = days(2000, 1, 1);

@@ -102,7 +102,7 @@ fn compile(name: &str, regex: Val<'_>, options: Val<'_>) -> Result<Option<Regex>
             format!("{name}: regular expression cannot contain an embedded null byte"),
         ));
     }
-    Regex::new(pattern, options).map(Some).map_err(|error| {
+    Regex::in_expression(pattern, options).map(Some).map_err(|error| {
         Error::new(Code(51111), format!("Invalid Regex in {name}: {}", Regex::refusal(&error)))
     })
 }

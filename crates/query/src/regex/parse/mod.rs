@@ -66,7 +66,7 @@ struct Parser<'p> {
 ///
 /// # Errors
 /// PCRE's reason for refusing it.
-pub(super) fn parse(pattern: &str, options: &str) -> Parsed<Tree> {
+pub(super) fn parse(pattern: &str, options: &str, size_max: usize) -> Parsed<Tree> {
     let start = start::read(pattern);
     let options = Options {
         folded: options.contains('i'),
@@ -109,7 +109,7 @@ pub(super) fn parse(pattern: &str, options: &str) -> Parsed<Tree> {
             limit: start.limit,
             names_newline: parser.names_newline,
         };
-        width::check(&tree)?;
+        width::check(&tree, size_max)?;
         return Ok(tree);
     }
 }
