@@ -13,6 +13,7 @@ use crate::delta::{Delta, Deltas};
 use crate::descent::Descent;
 use crate::documents::Documents;
 use crate::edit::{self, Assignment};
+use crate::inspection::Inspection;
 use crate::labels::Label;
 use crate::layout::Layout;
 use crate::pattern::Pattern;
@@ -24,7 +25,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use value::path::Path;
-use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result};
+use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Writer};
 
 /// Properties of a pattern that callers need before they call its kind. They depend on the
 /// declaration and never change.
@@ -166,6 +167,24 @@ pub trait Kind: Debug + Send + Sync {
     /// build the pattern again.
     fn options_without_rebuild(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// A look at the documents of the target that decides whether the declaration is accepted.
+    fn inspection(&self) -> Option<Box<dyn Inspection>> {
+        None
+    }
+
+    /// Writes what `listPatterns` shows of this kind alone.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn describe(
+        &self,
+        _pattern: &Pattern,
+        _documents: &mut dyn Documents,
+        _out: &mut Writer<'_>,
+    ) -> Result<()> {
+        Ok(())
     }
 
     /// The current strategy, for a kind whose strategy the database may choose.

@@ -2,11 +2,12 @@
 //!
 //! - `kind`: the trait of a kind of pattern; `kinds`: the kinds, one folder each.
 //! - `declaration` reads and checks a declaration and compiles it into a `pattern`; `graph` orders
-//!   patterns that depend on each other.
+//!   patterns that depend on each other; `inspection` looks at existing documents before.
 //! - `maintain`: the write path. A written document gets its maintained fields, its changes are
 //!   recorded as deltas (`delta`) for other documents, and these are settled before the commit.
 //!   `queue` holds updates that run after the commit.
 //! - `fold`: accumulates documents by a key; several kinds consist of it.
+//! - `types`: documents of several types, each with its own schema; several kinds consist of it.
 //! - `clearing` removes the values of a dropped pattern; `resolve` derives values that are not
 //!   stored, for readers.
 //! - `answers`, `descent`: queries that are answered from maintained values; `scratch`: records
@@ -29,6 +30,7 @@ pub mod edit;
 pub mod error_context;
 pub mod fold;
 pub mod graph;
+pub mod inspection;
 pub mod kind;
 pub mod kinds;
 pub mod labels;
@@ -42,6 +44,7 @@ pub mod resolve;
 pub mod scratch;
 pub mod shape;
 pub mod stats;
+pub mod types;
 
 pub use delta::Delta;
 pub use documents::{Documents, Find, Key};

@@ -7,7 +7,7 @@ use crate::shape::Shape;
 use crate::stats::Stats;
 use std::sync::Arc;
 use value::path::Path;
-use value::{DocBuf, RawDoc, Result, Val};
+use value::{DocBuf, RawDoc, Result, Val, keys};
 
 /// The state of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -346,6 +346,24 @@ impl Pattern {
         let targets = doc.as_doc().get("targets").is_some_and(Val::truthy);
         let done = doc.as_doc().get("done").and_then(Val::as_i64_exact).unwrap_or(0);
         Ok(Some(Progress { targets, at: key("at"), until: key("until"), done }))
+    }
+
+    /// Whether the first walk of the build has processed a source; other sources are counted when
+    /// it does.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn has_walked(
+        &self,
+        documents: &mut dyn Documents,
+        source: Option<RawDoc<'_>>,
+    ) -> Result<bool> {
+        if self.phase.is_built() {
+            return Ok(true);
+        }
+        let Some(progress) = self.progress(documents)? else { return Ok(false) };
+        let id = source.and_then(|doc| doc.get("_id")).unwrap_or(Val::Null);
+        Ok(progress.targets || progress.has_reached(&keys::key(id)))
     }
 
     /// Stores the progress of the build.

@@ -29,6 +29,12 @@ static FORMS: &[(&str, &str)] = &[
     ),
     ("attributes by name", "{kind: 'attribute', name: 'p', fields: ['color', 'size.w'], as: 'kv'}"),
     (
+        "types",
+        "{kind: 'polymorphic', name: 'p', discriminator: 'sort', common: {required: ['t']},
+          types: {word: {required: ['a']}, other: {optional: ['b']}}, unknown: 'allow',
+          infer: [{if: {a: 1}, then: 'word'}], transitions: {allow: [['word', 'other']]}}",
+    ),
+    (
         "reference",
         "{kind: 'extendedReference', name: 'p', ref: 'customer._id', from: 'customers', fields: ['name'],
           into: 'customer'}",
@@ -97,6 +103,10 @@ static ACCEPTED: &[(&str, &[&str])] = &[
         ],
     ),
     ("ref", &["'word'"]),
+    ("discriminator", &["'word'"]),
+    ("common", &["{}"]),
+    ("infer", &["[]"]),
+    ("transitions", &["{}"]),
     ("into", &["'word'"]),
     ("match", &["'word'"]),
     ("idAs", &["'word'"]),
@@ -237,6 +247,66 @@ fn contradictions_are_refused_with_the_reason() {
         ),
         (
             "{kind: 'bucket', key: [], time: 'ts', span: '1h', mode: {every: '1h'}}",
+            "'mode' must be 'sync'",
+        ),
+        ("{kind: 'polymorphic', types: {a: {}}}", "'discriminator' is missing"),
+        ("{kind: 'polymorphic', discriminator: 't'}", "'types' is missing"),
+        ("{kind: 'polymorphic', discriminator: 't', types: {}}", "'types' must have from 1 to"),
+        ("{kind: 'polymorphic', discriminator: '_id', types: {a: {}}}", "cannot be '_id'"),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: 1}}",
+            "'types.a' must be a document",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {'': {}}}",
+            "cannot be the name of a type",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {require: ['x']}}}",
+            "'types.a.require' is unknown (did you mean 'required'?)",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {required: ['x.y']}}}",
+            "'types.a.required' takes fields of the document, found 'x.y'",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {required: ['x'], optional: ['x']}}}",
+            "'types.a' has 'x' both in 'required' and in 'optional'",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {properties: {x: {bsonType: 'inte'}}}}}",
+            "'types.a': ",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 'x.t', types: {a: {required: ['x']}}}",
+            "'discriminator' is 'x.t', a part of the field 'x'",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {}, b: {}}, infer: [{if: {x: 1}, then: 'c'}]}",
+            "'infer.0.then' is 'c', which is not a type",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {}}, infer: [{if: {}, then: 'a'}]}",
+            "'infer.0.if' is an empty filter",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {}}, infer: [{if: {$expr: {$gt: ['$x', '$$NOW']}}, then: 'a'}]}",
+            "uses $$NOW",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {}, b: {}}, transitions: {default: 'allow', allow: [['a', 'b']]}}",
+            "'transitions.allow' is for 'transitions.default: deny'",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {}, b: {}}, transitions: {allow: [['a', 'd']]}}",
+            "'transitions.allow.0.1' is 'd', which is not a type",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {}}, transitions: {foreignFields: 'lose'}}",
+            "'transitions.foreignFields' must be",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {}}, mode: {async: {}}}",
             "'mode' must be 'sync'",
         ),
         ("{kind: 'magic', name: 'p'}", "'magic' is not a kind of pattern"),

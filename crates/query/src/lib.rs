@@ -1,6 +1,7 @@
 //! The query language: pure functions on documents, without files, catalogs or sockets.
 //!
 //! `filter` decides whether a document matches (`geo` for locations, `text` for text search),
+//! `mismatch` says why it does not,
 //! `expr` computes values, `accumulate` aggregates them, `project` shapes results, `sort` computes
 //! sort keys, `update` computes the next version of a document. Each is compiled once from the
 //! client's document and then runs on raw bytes. `context` is the context of compiling, with
@@ -16,6 +17,7 @@ pub mod filter;
 pub mod geo;
 pub mod interrupt;
 pub mod key_table;
+pub mod mismatch;
 mod path_values;
 pub mod project;
 pub mod regex;

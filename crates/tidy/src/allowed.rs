@@ -18,7 +18,7 @@ pub const NAMES_A_KIND: &[&str] = &[];
 /// Top modules that use each other in a cycle, by crate, with spaces between their names.
 pub const CYCLES: &[(&str, &str)] = &[
     // A pattern has a kind, and the methods of the trait take the pattern.
-    ("patterns", "answers declaration delta fold kind kinds labels layout pattern queue"),
+    ("patterns", "answers declaration delta fold kind kinds labels layout pattern queue types"),
     // A snapshot is one of disk, memory and overlay, and each of them creates snapshots.
     ("store", "disk memory overlay snapshot"),
     // `patterns` includes the workloads of `beside`, which use its queries.

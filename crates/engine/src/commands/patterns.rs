@@ -204,6 +204,11 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
     };
     let verified = scrub::Last::of(pattern, &mut documents)?;
     let awaiting = verification::awaiting(&engine.data, db, pattern)?;
+    let mut described = Ok(());
+    let own = DocBuf::build(|out| {
+        described = pattern.kind.describe(pattern, &mut documents, out);
+    });
+    described?;
     let what = backfill::title(pattern);
     let namespace = format!("{db}.{}", pattern.collection);
     let job = engine
@@ -255,6 +260,7 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         if let Some(awaiting) = awaiting {
             out.count("awaiting", awaiting);
         }
+        out.extend(own.as_doc());
         if let Some(verified) = verified {
             verified.write(out);
         }

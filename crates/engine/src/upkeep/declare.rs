@@ -3,6 +3,7 @@
 use super::{modify, own_index};
 use crate::catalog::{Catalog, Collection, Kind, change, persist, unindexable};
 use crate::index::{build as index_build, spec};
+use crate::layout;
 use crate::operation::Operation;
 use crate::records::create_collection::ensure_collection;
 use crate::records::pattern_reads::state_key;
@@ -243,6 +244,7 @@ pub(super) fn prepare(
         check_unique_field(data, db, pattern)?;
         if reason == Reason::Request {
             check_empty(data, db, pattern)?;
+            inspect(data, op, db, pattern)?;
         }
         for (name, key) in pattern.indexes() {
             create_index(data, op, db, &name, key.as_doc())?;
@@ -326,6 +328,34 @@ fn check_empty(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Shows the documents of the target to a pattern whose declaration depends on them. One that is
+/// declared again was accepted before.
+fn inspect(data: &Data, op: &Operation, db: &str, pattern: &Pattern) -> Result<()> {
+    let Some(mut inspection) = pattern.kind.inspection() else { return Ok(()) };
+    let txn = data.reader();
+    let known = find(&txn.catalog, db, &pattern.collection, &pattern.name);
+    if known.is_ok_and(|known| known.declaration == pattern.declaration) {
+        return Ok(());
+    }
+    let Some(target) = txn.catalog.get(db, &pattern.target) else { return Ok(()) };
+    let named = |error: Error| match error.code() {
+        Code::INTERRUPTED => error,
+        _ => error.context(format!("pattern '{}': ", pattern.name)),
+    };
+    let mut range = layout::all(target, &txn.snapshot)?;
+    let mut count = 0_u64;
+    while let Some((_, doc)) = range.next_entry()? {
+        count += 1;
+        if count.is_multiple_of(1000) {
+            op.check_now()?;
+        }
+        if !inspection.visit(RawDoc::new(&doc)).map_err(named)? {
+            break;
+        }
+    }
+    inspection.finish().map_err(named)
 }
 
 /// Returns an error if a field that must identify single documents has no unique index.

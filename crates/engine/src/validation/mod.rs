@@ -5,12 +5,8 @@
 //!
 //! Layer: catalog.
 
-mod explain;
-mod schema;
-
-use explain::Explanation;
 use query::filter::Filter;
-use query::{Javascript, ParseContext};
+use query::{Javascript, mismatch};
 use std::sync::Arc;
 use value::collation::CollationSource;
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
@@ -75,12 +71,8 @@ fn compile_in(options: RawDoc<'_>, source: RawDoc<'_>) -> Result<Filter> {
         None => None,
         Some(collation) => Collation::parse(collation, CollationSource::Command)?,
     };
-    Filter::parse_for_documents(source, &context().with_collation(collation.as_ref()))
-}
-
-/// The context of validators: constants that cannot be computed fail for each document.
-fn context() -> ParseContext<'static> {
-    ParseContext { lenient: true, ..ParseContext::new(crate::clock::now_ms()) }
+    let context = mismatch::context(crate::clock::now_ms());
+    Filter::parse_for_documents(source, &context.with_collation(collation.as_ref()))
 }
 
 /// Compiles a validator.
@@ -88,7 +80,7 @@ fn context() -> ParseContext<'static> {
 /// # Errors
 /// When the filter is invalid.
 pub fn compile(source: RawDoc<'_>) -> Result<Filter> {
-    Filter::parse_for_documents(source, &context())
+    mismatch::compile(source, crate::clock::now_ms())
 }
 
 /// Refuses a validator that does not compile. None has functions in JavaScript; where other filters
@@ -144,7 +136,7 @@ impl Validator {
             out.doc("errInfo", |out| {
                 out.append("failingDocumentId", id);
                 out.doc("details", |out| {
-                    explain::explain(self.source.as_doc(), doc, Explanation::WhyNot, out);
+                    mismatch::why_not(self.source.as_doc(), doc, crate::clock::now_ms(), out);
                 });
             });
         });
@@ -165,12 +157,7 @@ mod tests {
 
     fn why(filter: &str, document: &str) -> String {
         let details = DocBuf::build(|out| {
-            explain::explain(
-                doc(filter).as_doc(),
-                doc(document).as_doc(),
-                Explanation::WhyNot,
-                out,
-            );
+            mismatch::why_not(doc(filter).as_doc(), doc(document).as_doc(), 0, out);
         });
         ejson::print(details.as_doc(), ejson::Format::Shell)
     }

@@ -1,4 +1,4 @@
-//! The acceptance scenarios of the four kinds of patterns, by their numbers, and what hand-written
+//! The acceptance scenarios of the kinds of patterns, by their numbers, and what hand-written
 //! upkeep gets wrong. `docs/patterns/reference.md` has the guarantees that are tested here.
 //!
 //! | kind | scenario | test |
@@ -11,6 +11,7 @@
 //! | | 6 ownership | `reference_6_copies_are_not_the_clients` |
 //! | | 7 frozen copies | `reference_7_a_snapshot_stays_as_it_was` |
 //! | | 8 50,000 followers | `reference_8_fifty_thousand_orders_follow_a_rename`; how long the rename takes: `how_long_a_rename_takes` in `pattern_speed.rs` |
+//! | polymorphic | 1, 5 to 8 schemas, changes of type, inference, other types | `polymorphic_1_a_document_must_be_valid_for_its_type` and those that follow it |
 //! | subset | 1 to 5 enter, leave, reorder, move, filter | `subset_1_to_5_the_best_three_follow_every_change` |
 //! | | 6 an aborted transaction | `subset_6_an_aborted_transaction_was_never_there` |
 //! | | 7 refill of five among 10,234 | `subset_7_the_next_five_stand_in_for_five_that_go`; entries read: `a_refill_reads_a_handful_of_entries` in `crates/patterns/tests/maintenance/refill.rs` |
@@ -71,6 +72,7 @@ mod attribute;
 mod computed;
 mod contract;
 mod declaring;
+mod polymorphic;
 mod reference;
 mod seeds;
 mod subset;

@@ -16,7 +16,7 @@ use crate::stats::Stats;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use value::{DocBuf, RawDoc, Result, Val, keys};
+use value::{DocBuf, RawDoc, Result};
 
 /// What differs between kinds that consist of a fold.
 pub trait Form: Debug + Send + Sync {
@@ -137,7 +137,7 @@ impl<F: Form> Kind for Folded<F> {
         before: Option<RawDoc<'_>>,
         after: Option<RawDoc<'_>>,
     ) -> Result<Option<Delta>> {
-        if !is_counted(pattern, documents, after.or(before))? {
+        if !pattern.has_walked(documents, after.or(before))? {
             return Ok(None);
         }
         let fold = &self.fold;
@@ -343,18 +343,4 @@ impl<F: Form> Kind for Folded<F> {
     ) -> Result<Option<DocBuf>> {
         self.form.answer_first(&self.fold, question, filter, sort, limit)
     }
-}
-
-/// Whether the build of a pattern has processed this child; others are counted when it does.
-fn is_counted(
-    pattern: &Pattern,
-    documents: &mut dyn Documents,
-    child: Option<RawDoc<'_>>,
-) -> Result<bool> {
-    if pattern.phase.is_built() {
-        return Ok(true);
-    }
-    let Some(progress) = pattern.progress(documents)? else { return Ok(false) };
-    let id = child.and_then(|doc| doc.get("_id")).unwrap_or(Val::Null);
-    Ok(progress.targets || progress.has_reached(&keys::key(id)))
 }

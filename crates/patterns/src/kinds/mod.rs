@@ -7,6 +7,7 @@ pub mod computed;
 pub mod extended_reference;
 #[cfg(feature = "test-kinds")]
 pub mod for_tests;
+pub mod polymorphic;
 pub mod subset;
 pub mod tree;
 
@@ -49,6 +50,11 @@ pub static KINDS: &[KindRow] = &[
         parse: extended_reference::declaration::parse,
     },
     KindRow {
+        name: "polymorphic",
+        help: "Documents of several types in one collection, each with its own schema.",
+        parse: polymorphic::declaration::parse,
+    },
+    KindRow {
         name: "subset",
         help: "The first documents of another collection in some order, kept inside their parent.",
         parse: subset::declaration::parse,
@@ -67,7 +73,6 @@ static LATER: &[&str] = &[
     "documentVersioning",
     "inheritance",
     "outlier",
-    "polymorphic",
     "preallocate",
     "relation",
     "schemaVersion",
@@ -114,7 +119,7 @@ mod tests {
         let error = find("other").map(|row| row.name).expect_err("is no kind");
         assert_eq!(
             error.message(),
-            "'other' is not a kind of pattern; the kinds are 'attribute', 'bucket', 'computed', 'extendedReference', 'subset' and 'tree'"
+            "'other' is not a kind of pattern; the kinds are 'attribute', 'bucket', 'computed', 'extendedReference', 'polymorphic', 'subset' and 'tree'"
         );
         let error = find("compute").map(|row| row.name).expect_err("is no kind");
         assert!(error.message().contains("(did you mean 'computed'?)"), "{}", error.message());

@@ -1,21 +1,41 @@
 //! Explains why a document does not match a validator: the `details` of a validation error.
 //!
 //! It works on the filter as written. Inside `$nor` and `$not` it explains the opposite: why
-//! something does match.
+//! something does match. `schema` has the rules of a `$jsonSchema`.
 
-use super::compile;
-use super::schema;
+mod schema;
+
+use crate::ParseContext;
+use crate::expr::{Env, Expr};
+use crate::filter::Filter;
 use bumpalo::Bump;
-use query::ParseContext;
-use query::expr::{Env, Expr};
 use std::ops::ControlFlow;
 use value::path::{Path, walk};
 use value::writer::ArrayWriter;
-use value::{DocBuf, RawDoc, RawVal, Val, Writer};
+use value::{DocBuf, RawDoc, RawVal, Result, Val, Writer};
+
+/// The context of validators: constants that cannot be computed fail for each document.
+#[must_use]
+pub fn context(now_ms: i64) -> ParseContext<'static> {
+    ParseContext { lenient: true, ..ParseContext::new(now_ms) }
+}
+
+/// Compiles a validator.
+///
+/// # Errors
+/// When the filter is invalid.
+pub fn compile(source: RawDoc<'_>, now_ms: i64) -> Result<Filter> {
+    Filter::parse_for_documents(source, &context(now_ms))
+}
+
+/// Writes which parts of a validator a document does not match.
+pub fn why_not(filter: RawDoc<'_>, doc: RawDoc<'_>, now_ms: i64, out: &mut Writer<'_>) {
+    explain(filter, doc, now_ms, Explanation::WhyNot, out);
+}
 
 /// The kind of explanation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Explanation {
+enum Explanation {
     /// Why something does not match.
     WhyNot,
     /// Why something does match.
@@ -39,22 +59,23 @@ impl Explanation {
 }
 
 /// Writes which parts of a filter a document does not match, or does match.
-pub(super) fn explain(
+fn explain(
     filter: RawDoc<'_>,
     doc: RawDoc<'_>,
+    now_ms: i64,
     explanation: Explanation,
     out: &mut Writer<'_>,
 ) {
     // Comments do not affect matching.
     let parts: Vec<_> = filter.iter().filter(|(name, _)| *name != "$comment").collect();
     match parts.as_slice() {
-        [(name, value)] => explain_clause(name, *value, doc, explanation, out),
+        [(name, value)] => explain_clause(name, *value, doc, now_ms, explanation, out),
         _ => {
             out.str("operatorName", "$and");
             out.array(explanation.clauses(), |clauses| {
                 for (at, (name, value)) in parts.into_iter().enumerate() {
                     let single = single(name, value);
-                    explain_if(at, single.as_doc(), doc, explanation, clauses);
+                    explain_if(at, single.as_doc(), doc, now_ms, explanation, clauses);
                 }
             });
         }
@@ -66,23 +87,24 @@ fn explain_if(
     at: usize,
     filter: RawDoc<'_>,
     doc: RawDoc<'_>,
+    now_ms: i64,
     explanation: Explanation,
     out: &mut ArrayWriter<'_>,
 ) {
-    if matches(filter, doc) == (explanation == Explanation::WhyNot) {
+    if matches(filter, doc, now_ms) == (explanation == Explanation::WhyNot) {
         return;
     }
     out.push_doc(|out| {
         out.count("index", at as u64);
-        out.doc("details", |out| explain(filter, doc, explanation, out));
+        out.doc("details", |out| explain(filter, doc, now_ms, explanation, out));
     });
 }
 
-fn matches(filter: RawDoc<'_>, doc: RawDoc<'_>) -> bool {
-    compile(filter).and_then(|filter| filter.matches(doc)).unwrap_or(false)
+fn matches(filter: RawDoc<'_>, doc: RawDoc<'_>, now_ms: i64) -> bool {
+    compile(filter, now_ms).and_then(|filter| filter.matches(doc)).unwrap_or(false)
 }
 
-pub(super) fn single(name: &str, value: RawVal<'_>) -> DocBuf {
+fn single(name: &str, value: RawVal<'_>) -> DocBuf {
     DocBuf::build(|out| {
         out.raw(name, value);
     })
@@ -92,6 +114,7 @@ fn explain_clause(
     name: &str,
     value: RawVal<'_>,
     doc: RawDoc<'_>,
+    now_ms: i64,
     explanation: Explanation,
     out: &mut Writer<'_>,
 ) {
@@ -103,7 +126,7 @@ fn explain_clause(
                 let all = value.as_array().unwrap_or(RawDoc::empty());
                 for (at, (_, clause)) in all.iter().enumerate() {
                     if let Some(clause) = clause.as_doc() {
-                        explain_if(at, clause, doc, inner, clauses);
+                        explain_if(at, clause, doc, now_ms, inner, clauses);
                     }
                 }
             });
@@ -129,16 +152,16 @@ fn explain_clause(
                     "reason",
                     if matched { "expression did match" } else { "expression did not match" },
                 );
-                write_expression_result(value.get(), doc, out);
+                write_expression_result(value.get(), doc, now_ms, out);
             }
         }
-        _ => explain_field(name, value, doc, explanation, out),
+        _ => explain_field(name, value, doc, now_ms, explanation, out),
     }
 }
 
-fn write_expression_result(source: Val<'_>, doc: RawDoc<'_>, out: &mut Writer<'_>) {
+fn write_expression_result(source: Val<'_>, doc: RawDoc<'_>, now_ms: i64, out: &mut Writer<'_>) {
     let arena = Bump::new();
-    let Ok(expr) = Expr::parse(source, &ParseContext::new(crate::clock::now_ms())) else { return };
+    let Ok(expr) = Expr::parse(source, &ParseContext::new(now_ms)) else { return };
     if let Ok(result) = expr.eval(&Env::new(doc, &arena)) {
         out.append("expressionResult", result);
     }
@@ -148,6 +171,7 @@ fn explain_field(
     name: &str,
     value: RawVal<'_>,
     doc: RawDoc<'_>,
+    now_ms: i64,
     explanation: Explanation,
     out: &mut Writer<'_>,
 ) {
@@ -160,7 +184,7 @@ fn explain_field(
     if let (Some(("$not", inner)), 1) = (operators.first(), operators.count()) {
         out.str("operatorName", "$not");
         out.doc("details", |out| match inner.as_doc() {
-            Some(_) => explain_field(name, inner, doc, explanation.other(), out),
+            Some(_) => explain_field(name, inner, doc, now_ms, explanation.other(), out),
             None => {
                 explain_leaf("$regex", &single(name, inner), name, doc, explanation.other(), out)
             }
@@ -181,7 +205,7 @@ fn explain_field(
                     out.raw(operator, argument);
                 });
             });
-            explain_if(at, clause.as_doc(), doc, explanation, clauses);
+            explain_if(at, clause.as_doc(), doc, now_ms, explanation, clauses);
         }
     });
 }
