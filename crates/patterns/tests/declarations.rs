@@ -29,6 +29,11 @@ static FORMS: &[(&str, &str)] = &[
     ),
     ("attributes by name", "{kind: 'attribute', name: 'p', fields: ['color', 'size.w'], as: 'kv'}"),
     (
+        "outlier",
+        "{kind: 'outlier', name: 'p', array: 'comments', keep: 5, keepWhich: 'first', flag: 'f', count: 'n',
+          spillAt: {count: 20, bytes: 5000}, unspillAt: {count: 8}, chunk: {count: 30}}",
+    ),
+    (
         "types",
         "{kind: 'polymorphic', name: 'p', discriminator: 'sort', common: {required: ['t']},
           types: {word: {required: ['a']}, other: {optional: ['b']}}, unknown: 'allow',
@@ -131,6 +136,12 @@ static ACCEPTED_BY: &[(&str, &str, &[&str])] = &[
     ("attributes by name", "as", &["'word'"]),
     ("attributes by name", "index", &["true", "{}"]),
     ("attributes by name", "keys", &["{}"]),
+    ("outlier", "array", &["'word'"]),
+    ("outlier", "keep", &["3"]),
+    ("outlier", "spillAt", &["{}"]),
+    ("outlier", "unspillAt", &["{}"]),
+    ("outlier", "chunk", &["{}"]),
+    ("outlier", "flag", &["'word'"]),
     ("subset", "fields", &["[]", "['word']"]),
     // A path alone is the foreign one.
     ("children", "on", &["'word'"]),

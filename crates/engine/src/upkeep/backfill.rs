@@ -498,8 +498,10 @@ fn derive(
             }
         }
         let record = write::record_of_id(&collection, doc.get("_id").unwrap_or(Val::Null));
-        let converted = layout::convert(&collection, &mut txn.snapshot, pattern.id, &record);
-        return converted.map_err(named);
+        layout::convert(&collection, &mut txn.snapshot, pattern.id, &record).map_err(named)?;
+        if pattern.kept.is_empty() {
+            return Ok(());
+        }
     }
     if !progress.targets {
         let delta = pattern

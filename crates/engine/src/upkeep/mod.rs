@@ -124,8 +124,8 @@ pub fn bypasses_patterns(
     check_locked(txn)?;
     // A layout or a shape is not a value, so it cannot be wrong.
     let right = |pattern: &&Arc<Pattern>| {
-        pattern.layout().is_none()
-            && pattern.shape().is_none()
+        let has_values = !pattern.kept.is_empty();
+        (has_values || (pattern.layout().is_none() && pattern.shape().is_none()))
             && matches!(pattern.phase, Phase::Ready | Phase::Building | Phase::Preparing)
     };
     let right = bound.targets.iter().chain(&bound.sources).filter(right);

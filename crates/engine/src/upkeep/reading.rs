@@ -99,7 +99,7 @@ pub(crate) fn complete(
             .filter(|p| p.common.during_build == DuringBuild::Compute)
             // While a layout is being built, documents in both forms can be read. A shape stores
             // nothing.
-            .filter(|p| p.layout().is_none() && p.shape().is_none())
+            .filter(|p| !p.kept.is_empty() || (p.layout().is_none() && p.shape().is_none()))
             // Resolved values need not be derived before.
             .filter(|p| !p.is_pointer() || p.traits.counts_for_readers)
             .cloned()

@@ -7,6 +7,7 @@ pub mod computed;
 pub mod extended_reference;
 #[cfg(feature = "test-kinds")]
 pub mod for_tests;
+pub mod outlier;
 pub mod polymorphic;
 pub mod subset;
 pub mod tree;
@@ -50,6 +51,11 @@ pub static KINDS: &[KindRow] = &[
         parse: extended_reference::declaration::parse,
     },
     KindRow {
+        name: "outlier",
+        help: "Arrays that are large in a few documents, stored in chunks there.",
+        parse: outlier::declaration::parse,
+    },
+    KindRow {
         name: "polymorphic",
         help: "Documents of several types in one collection, each with its own schema.",
         parse: polymorphic::declaration::parse,
@@ -72,7 +78,6 @@ static LATER: &[&str] = &[
     "archive",
     "documentVersioning",
     "inheritance",
-    "outlier",
     "preallocate",
     "relation",
     "schemaVersion",
@@ -119,7 +124,7 @@ mod tests {
         let error = find("other").map(|row| row.name).expect_err("is no kind");
         assert_eq!(
             error.message(),
-            "'other' is not a kind of pattern; the kinds are 'attribute', 'bucket', 'computed', 'extendedReference', 'polymorphic', 'subset' and 'tree'"
+            "'other' is not a kind of pattern; the kinds are 'attribute', 'bucket', 'computed', 'extendedReference', 'outlier', 'polymorphic', 'subset' and 'tree'"
         );
         let error = find("compute").map(|row| row.name).expect_err("is no kind");
         assert!(error.message().contains("(did you mean 'computed'?)"), "{}", error.message());

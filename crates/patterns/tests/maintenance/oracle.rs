@@ -495,7 +495,7 @@ fn contradictions_are_refused_by_name() {
     for (text, expected) in [
         ("{kind: 'computed'}", "'fields' is missing"),
         ("{kind: 'compute', fields: {}}", "not a kind of pattern"),
-        ("{kind: 'outlier'}", "'outlier' is not available"),
+        ("{kind: 'archive'}", "'archive' is not available"),
         ("{kind: 'computed', fields: {a: '$b'}, colour: 1}", "'colour' is not an option"),
         ("{kind: 'computed', fields: {a: '$b'}, filter: {}}", "'filter' needs 'from'"),
         ("{kind: 'computed', fields: {a: '$a'}}", "maintains itself"),

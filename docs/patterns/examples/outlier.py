@@ -1,0 +1,23 @@
+"""pymongo: followers of a star, stored in chunks. Run: MONGODB_URI=... python outlier.py"""
+
+import os
+
+import pymongo
+
+db = pymongo.MongoClient(os.environ["MONGODB_URI"])["patterns_outlier"]
+db.client.drop_database(db.name)
+
+db.users.insert_many({"_id": f"u{n}", "followers": [f"u{m}" for m in range(n % 20)]} for n in range(50))
+db.command(
+    "createPatterns",
+    "users",
+    patterns=[{"name": "followers", "kind": "outlier", "array": "followers", "flag": "is_star", "count": "fans"}],
+)
+db.users.update_one({"_id": "u3"}, {"$push": {"followers": {"$each": [f"fan{n}" for n in range(5000)]}}})
+star = db.users.find_one({"is_star": True}, {"fans": 1})
+print(star)
+assert star == {"_id": "u3", "fans": 5003}
+assert db.users.find_one({"followers": "fan4999"})["_id"] == "u3"
+
+db.users.update_one({"_id": "u3"}, {"$pull": {"followers": {"$regex": "^fan"}}})
+assert db.users.find_one({"_id": "u3"}) == {"_id": "u3", "followers": ["u0", "u1", "u2"], "is_star": False, "fans": 3}
