@@ -143,6 +143,7 @@ struct FileSettings {
     repl_set_name: Option<String>,
     topology: Option<Topology>,
     unix_socket: Option<PathBuf>,
+    upstream: Option<String>,
 }
 
 /// The value of a server parameter.
@@ -183,8 +184,8 @@ fn parameter(text: &str) -> Result<(String, ParameterValue), String> {
 
 /// The words of the command line for `getCmdLineOpts`, with passwords replaced.
 pub(crate) fn without_passwords(words: impl Iterator<Item = String>) -> Vec<String> {
-    const NAMES: [&str; 2] =
-        ["--tls-certificate-key-file-password", "--tlsCertificateKeyFilePassword"];
+    const NAMES: [&str; 3] =
+        ["--tls-certificate-key-file-password", "--tlsCertificateKeyFilePassword", "--upstream"];
     let mut is_next = false;
     let hide = |word: String| {
         if std::mem::take(&mut is_next) {
@@ -296,7 +297,6 @@ impl Settings {
             .or(file.insecure_listen_without_authentication)
             .unwrap_or(false);
         let auth = args.auth.or(file.auth).unwrap_or(false);
-        let addresses = addresses(&listen, insecure || auth)?;
         let tls = tls_options(
             args.tls_mode.or(file.tls_mode).unwrap_or(TlsMode::Disabled),
             args.tls_certificate_key_file.or(file.tls_certificate_key_file),
@@ -319,14 +319,23 @@ impl Settings {
                 repl_set_name: file.repl_set_name,
                 topology: file.topology,
                 unix_socket: file.unix_socket,
+                upstream: file.upstream,
             },
         )?;
+        // Behind a cluster's server, the cluster decides who may do what.
+        let addresses = addresses(&listen, insecure || auth || reach.upstream.is_some())?;
+        let data = args.data.or(file.data);
+        if reach.upstream.is_some() && (data.is_some() || auth) {
+            bail!(
+                "--data and --auth have no effect with --upstream: the cluster has data and users"
+            );
+        }
         let mut parameters = file.set_parameter;
         parameters.extend(args.set_parameter);
         Ok(Settings {
             listen,
             addresses,
-            data: args.data.or(file.data).unwrap_or_else(|| PathBuf::from(DATA)),
+            data: data.unwrap_or_else(|| PathBuf::from(DATA)),
             cache: args
                 .cache
                 .or(file.cache)

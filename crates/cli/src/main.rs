@@ -22,6 +22,7 @@ Examples:
   motif serve --listen 127.0.0.1:5000 --data /var/lib/motif --cache 2GB
   motif serve --config motif.toml
   motif serve --auth --listen 0.0.0.0:27017
+  motif serve --upstream \"mongodb://a,b,c/?replicaSet=rs0\"
   motif user add ada --role root
   motif check /var/lib/motif
   motif repair /var/lib/motif --to /var/lib/motif-new

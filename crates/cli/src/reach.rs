@@ -1,5 +1,5 @@
-//! Settings of how clients reach the server besides its address: the advertised address, the topology,
-//! the replica set name and a Unix socket.
+//! Settings of how clients reach the server besides its address, and of what is behind it: the
+//! advertised address, the topology, the replica set name, a Unix socket, a cluster.
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -29,6 +29,12 @@ pub(crate) struct ReachArgs {
     /// Unix socket to listen on as well; only the server's own user can connect to it
     #[arg(long, env = "MOTIF_UNIX_SOCKET", value_name = "FILE")]
     pub(crate) unix_socket: Option<PathBuf>,
+    /// Serve the MongoDB cluster at this connection string instead of a data folder
+    ///
+    /// Commands go to the members of the cluster. Clients log in with the users of the cluster; a
+    /// user in the connection string is not used. Drivers see a router.
+    #[arg(long, env = "MOTIF_UPSTREAM", hide_env_values = true, value_name = "URI")]
+    pub(crate) upstream: Option<String>,
 }
 
 /// What the server presents itself as.
@@ -52,6 +58,7 @@ pub(crate) struct Reach {
     pub(crate) set_name: String,
     pub(crate) topology: Topology,
     pub(crate) unix_socket: Option<PathBuf>,
+    pub(crate) upstream: Option<String>,
 }
 
 impl Reach {
@@ -62,14 +69,22 @@ impl Reach {
             check_address(address)?;
         }
         let set_name = args.repl_set_name.or(file.repl_set_name);
-        let topology = args.topology.or(file.topology).unwrap_or_default();
+        let upstream = args.upstream.or(file.upstream);
+        let mut topology = args.topology.or(file.topology);
+        if upstream.is_some() {
+            if topology.is_some() {
+                bail!("--topology has no effect with --upstream: drivers see a router");
+            }
+            topology = Some(Topology::Router);
+        }
+        let topology = topology.unwrap_or_default();
         if topology == Topology::Router {
             let idle = [
                 advertise.as_ref().map(|_| "--advertise"),
                 set_name.as_ref().map(|_| "--repl-set-name"),
             ];
             if let Some(flag) = idle.into_iter().flatten().next() {
-                bail!("{flag} has no effect with --topology router: drivers keep their address");
+                bail!("{flag} has no effect with a router: drivers keep their address");
             }
         }
         let set_name = set_name.unwrap_or_else(|| SET_NAME.to_owned());
@@ -77,7 +92,7 @@ impl Reach {
             bail!("`{set_name}` cannot be the name of a replica set");
         }
         let unix_socket = args.unix_socket.or(file.unix_socket);
-        Ok(Reach { advertise, set_name, topology, unix_socket })
+        Ok(Reach { advertise, set_name, topology, unix_socket, upstream })
     }
 }
 
@@ -122,6 +137,11 @@ mod tests {
         assert!(Reach::resolve(router.clone(), ReachArgs::default()).is_ok());
         let named = ReachArgs { repl_set_name: Some("x".to_owned()), ..ReachArgs::default() };
         assert!(Reach::resolve(router.clone(), named.clone()).is_err());
+        let upstream = Some("mongodb://a".to_owned());
+        let cluster = ReachArgs { upstream, ..ReachArgs::default() };
+        let reach = Reach::resolve(cluster.clone(), ReachArgs::default()).expect("is right");
+        assert_eq!(reach.topology, Topology::Router);
+        assert!(Reach::resolve(cluster, router.clone()).is_err());
         let both = ReachArgs { advertise: Some("a:1".to_owned()), ..router };
         assert!(Reach::resolve(both, ReachArgs::default()).is_err());
         let reach = Reach::resolve(named, ReachArgs::default()).expect("is right");

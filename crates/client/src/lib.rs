@@ -94,7 +94,14 @@ impl Client {
     /// `FailedToParse` for a URI that asks for what this client cannot do (several hosts),
     /// `HostUnreachable` when nobody answers, `SSLHandshakeFailed`, `AuthenticationFailed`.
     pub fn connect(uri: &str) -> Result<Client> {
-        let target = Target::parse(uri)?;
+        Client::connect_to(&Target::parse(uri)?)
+    }
+
+    /// As `connect`. Logs in if the target has credentials.
+    ///
+    /// # Errors
+    /// As `connect`.
+    pub fn connect_to(target: &Target) -> Result<Client> {
         let address = target.address();
         let unreachable = |cause: &dyn std::fmt::Display| {
             Error::new(Code::HOST_UNREACHABLE, format!("cannot connect to {address}: {cause}"))
@@ -102,12 +109,12 @@ impl Client {
         if target.is_unix_socket() {
             let stream = UnixStream::connect(&address).map_err(|error| unreachable(&error))?;
             // Reading, writing and time limits are the same for both families of sockets.
-            return Client::logged_in(TcpStream::from(OwnedFd::from(stream)), &target);
+            return Client::logged_in(TcpStream::from(OwnedFd::from(stream)), target);
         }
         let mut last = None;
         for socket in address.to_socket_addrs().map_err(|error| unreachable(&error))? {
             match TcpStream::connect_timeout(&socket, target.connect_timeout) {
-                Ok(stream) => return Client::logged_in(stream, &target),
+                Ok(stream) => return Client::logged_in(stream, target),
                 Err(error) => last = Some(error),
             }
         }
@@ -256,6 +263,15 @@ impl Client {
     pub fn receive(&mut self) -> Result<Vec<u8>> {
         self.read_message()?;
         Ok(self.message().to_vec())
+    }
+
+    /// Reads one whole message, header included. It stays in the client's buffer.
+    ///
+    /// # Errors
+    /// As `receive`.
+    pub fn receive_in_place(&mut self) -> Result<&[u8]> {
+        self.read_message()?;
+        Ok(self.message())
     }
 
     /// A fresh request id, for callers that frame messages themselves.

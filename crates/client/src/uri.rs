@@ -119,8 +119,20 @@ impl Target {
     /// # Errors
     /// `FailedToParse` for malformed text and for what this client cannot do.
     pub fn parse(uri: &str) -> Result<Target> {
+        let mut all = Target::parse_hosts(uri)?;
+        match all.pop() {
+            Some(target) if all.is_empty() => Ok(target),
+            _ => Err(refuse("name one host")),
+        }
+    }
+
+    /// Reads a URI that may name several hosts: a target for each, otherwise the same.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_hosts(uri: &str) -> Result<Vec<Target>> {
         if uri.starts_with("mongodb+srv://") {
-            return Err(refuse("mongodb+srv:// is not supported here; name the host"));
+            return Err(refuse("mongodb+srv:// is not supported here; name the hosts"));
         }
         let rest = uri.strip_prefix("mongodb://").unwrap_or(uri);
         let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
@@ -130,14 +142,12 @@ impl Target {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, hosts),
         };
-        if hosts.contains(',') {
-            return Err(refuse("name one host"));
-        }
         let malformed = || refuse("the host is malformed");
-        let (host, port) = match decode(hosts).filter(|path| path.starts_with('/')) {
-            Some(path) => (path, 27017),
-            None => split_port(hosts).ok_or_else(malformed)?,
+        let address = |host: &str| match decode(host).filter(|path| path.starts_with('/')) {
+            Some(path) => Ok((path, 27017)),
+            None => split_port(host).ok_or_else(malformed),
         };
+        let addresses = hosts.split(',').map(address).collect::<Result<Vec<_>>>()?;
         let database = (!database.is_empty()).then(|| database.to_owned());
         let part = |text: &str| {
             decode(text).ok_or_else(|| refuse("the user or the password is malformed"))
@@ -155,15 +165,26 @@ impl Target {
                 Some(Credentials::Password { user, password, source })
             }
         };
-        Ok(Target {
-            host,
-            port,
+        let target = Target {
+            host: String::new(),
+            port: 0,
             database,
             credentials,
             tls: options.encrypted.unwrap_or(false).then_some(options.tls),
             connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
             socket_timeout: options.socket_timeout,
-        })
+        };
+        let targets = addresses.into_iter();
+        Ok(targets.map(|(host, port)| Target { host, port, ..target.clone() }).collect())
+    }
+
+    /// The same target at another address, `host:port`.
+    ///
+    /// # Errors
+    /// `FailedToParse` for a malformed address.
+    pub fn at(&self, address: &str) -> Result<Target> {
+        let (host, port) = split_port(address).ok_or_else(|| refuse("the host is malformed"))?;
+        Ok(Target { host, port, ..self.clone() })
     }
 
     /// Whether the host is the path of a Unix socket.

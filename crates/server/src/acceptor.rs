@@ -5,7 +5,7 @@
 //! thread.
 
 use crate::connection::Connection;
-use crate::link::{Link, Remote};
+use crate::link::{Interrupt, Link, Remote};
 use crate::unix::UnixSocket;
 use crate::{Core, ServerOptions};
 use mio::net::TcpListener;
@@ -189,7 +189,11 @@ fn open_connection(core: &Arc<Core>, incoming: Incoming) {
     };
     let client = core.engine.connect(peer);
     let slot = Arc::clone(client.slot());
-    let interrupt = Box::new(move || slot.killed.store(true, Ordering::Relaxed));
+    let route = core.options.backend.as_ref().map(|backend| backend.open(id));
+    let interrupt: Interrupt = match route.as_ref().map(|route| route.interrupter()) {
+        Some(interrupter) => Box::new(move || interrupter()),
+        None => Box::new(move || slot.killed.store(true, Ordering::Relaxed)),
+    };
     let memory = Arc::clone(core.engine.memory());
     let link = match Link::new(stream, remote, id, &core.options, interrupt, memory) {
         Ok(link) => Arc::new(link),
@@ -200,5 +204,5 @@ fn open_connection(core: &Arc<Core>, incoming: Incoming) {
     };
     tracing::debug!(connection = id, client = %remote, "connection accepted");
     core.links.add(&link, core.engine.network());
-    core.parked.park_new(Box::new(Connection::new(Arc::clone(core), link, client)));
+    core.parked.park_new(Box::new(Connection::new(Arc::clone(core), link, client, route)));
 }

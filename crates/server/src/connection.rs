@@ -7,6 +7,7 @@
 
 use crate::Core;
 use crate::allowance::Allowance;
+use crate::backend::Route;
 use crate::buffer::{BUFFER_KEEP_BYTES, Front, ReadBuffer};
 use crate::channel::Channel;
 use crate::conversation::{Conversation, Incoming, Wait};
@@ -86,10 +87,15 @@ const LATE: Ending = Ending::Late("the rest of a message did not come");
 const LATE_OPENING: Ending = Ending::Late("the TLS handshake did not come to its end");
 
 impl Connection {
-    pub(crate) fn new(core: Arc<Core>, link: Arc<Link>, client: Client) -> Connection {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        link: Arc<Link>,
+        client: Client,
+        route: Option<Box<dyn Route>>,
+    ) -> Connection {
         let share = core.engine.memory().share();
         let channel = Channel::new(Arc::clone(&link));
-        let conversation = Conversation::new(Arc::clone(&core), channel, client);
+        let conversation = Conversation::new(Arc::clone(&core), channel, client, route);
         Connection {
             core,
             link,

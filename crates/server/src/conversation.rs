@@ -5,6 +5,7 @@
 //! replies to one request.
 
 use crate::Core;
+use crate::backend::{Call, LOGIN_FIELDS, Route};
 use crate::buffer::BUFFER_KEEP_BYTES;
 use crate::channel::Channel;
 use crate::ending::Ending;
@@ -20,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use value::{Error, RawDoc};
+use value::{DocBuf, Error, RawDoc};
 
 /// The part of a connection that runs commands and writes replies.
 pub(crate) struct Conversation {
@@ -28,6 +29,10 @@ pub(crate) struct Conversation {
     /// The channel to the client; `connection` reads from it.
     pub(crate) channel: Channel,
     client: Client,
+    /// What runs the commands in place of the engine.
+    route: Option<Box<dyn Route>>,
+    /// Whether the last command was a `hello`, which the engine answers.
+    greets: bool,
     reply: Vec<u8>,
     packer: Option<Box<Packer>>,
     last_reply_id: i32,
@@ -79,12 +84,19 @@ pub(crate) enum Wait {
 type Answered = Result<(), Ending>;
 
 impl Conversation {
-    pub(crate) fn new(core: Arc<Core>, channel: Channel, client: Client) -> Conversation {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        channel: Channel,
+        client: Client,
+        route: Option<Box<dyn Route>>,
+    ) -> Conversation {
         let share = core.engine.memory().share();
         Conversation {
             core,
             channel,
             client,
+            route,
+            greets: false,
             reply: Vec::new(),
             packer: None,
             last_reply_id: 0,
@@ -172,7 +184,8 @@ impl Conversation {
             exhaust_allowed: frame.flags & EXHAUST_ALLOWED != 0 && !silent,
             waiting: if silent { Waiting::Impossible } else { Waiting::Possible },
         };
-        let mut flow = self.run(&request);
+        let mut flow =
+            self.run(&Call { request: &request, message: Some(message), is_silent: silent });
         if flow == Flow::Abort {
             return Err(Ending::Ordinary);
         }
@@ -193,7 +206,7 @@ impl Conversation {
                     return Err(Ending::Ordinary);
                 }
                 op_msg::begin_reply(&mut self.reply);
-                flow = guarded(&mut self.reply, |reply| self.client.run_more(reply));
+                flow = self.run_more();
                 if flow == Flow::Abort {
                     return Err(Ending::Ordinary);
                 }
@@ -223,7 +236,7 @@ impl Conversation {
         self.pending = None;
         op_msg::begin_reply(&mut self.reply);
         self.channel.link().set_activity(Activity::Watching);
-        let flow = guarded(&mut self.reply, |reply| self.client.run_more(reply));
+        let flow = self.run_more();
         self.channel.link().set_activity(Activity::Waiting);
         let Pending { answered, flags, compressor, .. } = pending;
         match flow {
@@ -250,7 +263,8 @@ impl Conversation {
                 op_query::begin_reply(&mut self.reply);
                 let body = query.body.as_doc();
                 compressor = compressor.filter(|_| handling(body).compressible);
-                flow = self.run(&Request::new(body));
+                let request = Request::new(body);
+                flow = self.run(&Call { request: &request, message: None, is_silent: false });
                 if flow == Flow::Abort {
                     return Err(Ending::Ordinary);
                 }
@@ -273,9 +287,32 @@ impl Conversation {
     }
 
     /// Runs a command and appends its reply behind the prefix in the buffer.
-    fn run(&mut self, request: &Request<'_>) -> Flow {
-        self.channel.link().set_activity(activity_of(request.body));
-        guarded(&mut self.reply, |reply| self.client.run(request, reply))
+    fn run(&mut self, call: &Call<'_>) -> Flow {
+        self.channel.link().set_activity(activity_of(call.request.body));
+        let Conversation { client, route, reply, greets, .. } = self;
+        *greets = is_hello(call.request.body);
+        guarded(reply, |reply| match route {
+            None => client.run(call.request, reply),
+            Some(route) if *greets => greet(client, &mut **route, call.request, reply),
+            Some(route) => route.run(call, reply),
+        })
+    }
+
+    /// Appends the next reply to the last command.
+    fn run_more(&mut self) -> Flow {
+        let Conversation { client, route, reply, greets, .. } = self;
+        guarded(reply, |reply| match route {
+            Some(route) if !*greets => route.run_more(reply),
+            Some(route) => {
+                let start = reply.len();
+                let flow = client.run_more(reply);
+                if reply.len() > start {
+                    route.greet(RawDoc::empty(), reply, start);
+                }
+                flow
+            }
+            None => client.run_more(reply),
+        })
     }
 
     fn refuse(&mut self, error: &Error) {
@@ -333,6 +370,34 @@ fn guarded(reply: &mut Vec<u8>, command: impl FnOnce(&mut Vec<u8>) -> Flow) -> F
         reply.extend_from_slice(error_body(&error).bytes());
         Flow::Done
     })
+}
+
+fn is_hello(body: RawDoc<'_>) -> bool {
+    let name = body.first().map_or("", |(name, _)| name);
+    matches!(name, "hello" | "isMaster" | "ismaster")
+}
+
+/// Answers a `hello` of a client whose commands take a route: the engine knows the connection, the
+/// route what it leads to.
+fn greet(
+    client: &mut Client,
+    route: &mut dyn Route,
+    request: &Request<'_>,
+    reply: &mut Vec<u8>,
+) -> Flow {
+    let body = DocBuf::build(|out| {
+        for (name, value) in request.body {
+            if !LOGIN_FIELDS.contains(&name) {
+                out.raw(name, value);
+            }
+        }
+    });
+    let start = reply.len();
+    let flow = client.run(&Request { body: body.as_doc(), ..*request }, reply);
+    if reply.len() > start {
+        route.greet(request.body, reply, start);
+    }
+    flow
 }
 
 fn end_of(flow: Flow) -> Answered {

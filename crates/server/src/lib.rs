@@ -4,10 +4,11 @@
 //! connections, `pool` has the threads that serve active ones, by `lane`. `connection` reads messages
 //! (`buffer`) until its `ending`, `conversation` runs them and replies, `wire` has the formats of
 //! messages. `channel` is the plain or encrypted (`secure`) stream to a client; `tls` and `key` read
-//! certificates and keys from files. Commands are in the engine.
+//! certificates and keys from files. Commands are in the engine, or in a `backend` in its place.
 
 mod acceptor;
 mod allowance;
+mod backend;
 mod buffer;
 mod channel;
 mod connection;
@@ -26,6 +27,7 @@ mod tls;
 mod unix;
 mod wire;
 
+pub use backend::{Backend, Call, Interrupter, LOGIN_FIELDS, Route};
 pub use key::Password;
 pub use tls::{Tls, TlsError, TlsMode, TlsOptions};
 pub use unix::UnixSocketError;
@@ -81,6 +83,8 @@ pub struct ServerOptions {
     pub tls: Option<Arc<Tls>>,
     /// The time limit of a TLS handshake.
     pub handshake_timeout: Duration,
+    /// What runs the commands of clients; the engine if `None`.
+    pub backend: Option<Arc<dyn Backend>>,
 }
 
 impl Default for ServerOptions {
@@ -99,6 +103,7 @@ impl Default for ServerOptions {
             authenticate: false,
             tls: None,
             handshake_timeout: Duration::from_secs(10),
+            backend: None,
         }
     }
 }

@@ -14,6 +14,7 @@ pub const CRATES: &[&str] = &[
     "engine",
     "client",
     "server",
+    "upstream",
     "bench",
     "spec",
     "cli",

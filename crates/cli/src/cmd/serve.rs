@@ -7,7 +7,7 @@ use crate::log_memory::{LogMemory, SERVED};
 use crate::reach::Topology;
 use anyhow::{Context, Result, anyhow};
 use motifdb::{Engine, LogLevels, Options, Storage};
-use server::{Handle, Server, ServerOptions, Tls, UnixSocketError};
+use server::{Backend, Handle, Server, ServerOptions, Tls, UnixSocketError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -18,6 +18,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
+use upstream::Upstream;
 use value::DocBuf;
 
 /// Runs the server until a signal or the `shutdown` command stops it.
@@ -32,8 +33,14 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     // Before the data is opened: a wrong file is reported without replaying the log.
     let tls = settings.tls.clone().map(Tls::load).transpose().context("cannot use TLS")?;
 
+    let upstream = settings.reach.upstream.as_deref().map(connect).transpose()?;
+    let storage = match &upstream {
+        // The cluster has the data; what the engine keeps is about connections.
+        Some(_) => Storage::Memory,
+        None => Storage::Disk(settings.data.clone()),
+    };
     let options = Options {
-        storage: Storage::Disk(settings.data.clone()),
+        storage,
         cache_bytes: settings.cache.0,
         reserve_bytes: settings.disk_reserve.0,
         operation_bytes: settings.operation_memory.0,
@@ -65,6 +72,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         authenticate: settings.auth,
         tls: tls.map(Arc::new),
         connections_max: usize::try_from(settings.max_connections).unwrap_or(usize::MAX),
+        backend: upstream.clone().map(|upstream| upstream as Arc<dyn Backend>),
         ..ServerOptions::default()
     };
     let server = match Server::bind(engine.clone(), server_options) {
@@ -101,8 +109,13 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         })
         .context("cannot start a thread")?;
     let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(version, %address, data = %settings.data.display(), "serving");
-    greet(&settings, address);
+    match &upstream {
+        None => tracing::info!(version, %address, data = %settings.data.display(), "serving"),
+        Some(upstream) => {
+            tracing::info!(version, %address, cluster = upstream.hosts(), "serving a cluster");
+        }
+    }
+    greet(&settings, upstream.as_deref(), address);
     let result = server.run();
     signal_handle.close();
     let _ = waiter.join();
@@ -111,6 +124,12 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     closed.map_err(|error| anyhow!("{}", error.message())).context("cannot close the data")?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Connects to the cluster that is served.
+fn connect(uri: &str) -> Result<Arc<Upstream>> {
+    let upstream = Upstream::open(uri).map_err(|error| anyhow!("{}", error.message()));
+    Ok(Arc::new(upstream.context("cannot connect to the cluster")?))
 }
 
 /// Sets the server parameters of the settings.
@@ -141,19 +160,24 @@ fn reload(handle: &Handle) {
 }
 
 /// Prints how to connect.
-fn greet(settings: &Settings, address: SocketAddr) {
+fn greet(settings: &Settings, upstream: Option<&Upstream>, address: SocketAddr) {
     let data = std::path::absolute(&settings.data).unwrap_or_else(|_| settings.data.clone());
+    let what = match upstream {
+        None => format!("Data folder:  {}", data.display()),
+        Some(upstream) => format!("Cluster:      {}", upstream.hosts()),
+    };
     let shown = settings.reach.advertise.clone().unwrap_or_else(|| usable(address).to_string());
     let socket = settings.reach.unix_socket.as_deref().map_or_else(String::new, |path| {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         format!("Unix socket:  {}\n", path.display())
     });
     let text = format!(
-        "MotifDB {}\nData folder:  {}\nConnect with: mongosh \"mongodb://{shown}{}\"\n{socket}{}\n",
+        "MotifDB {}\n{what}\nConnect with: mongosh \"mongodb://{shown}{}\"\n{socket}{}\n",
         env!("CARGO_PKG_VERSION"),
-        data.display(),
         if settings.tls.is_some() { "/?tls=true" } else { "" },
-        if settings.auth {
+        if upstream.is_some() {
+            "Access:       as the cluster allows; clients log in with its users"
+        } else if settings.auth {
             "Access:       clients must log in; create users with: motif user add"
         } else {
             "Access:       no authentication: every client can read and change everything"
