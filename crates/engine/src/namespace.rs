@@ -131,6 +131,12 @@ pub(crate) fn check_written(db: &str, name: &str) -> Result<()> {
     if matches!(name, "system.views" | "system.profile") {
         return Err(Error::new(Code::INVALID_NAMESPACE, format!("cannot write to {db}.{name}")));
     }
+    if let Some(series) = name.strip_prefix("system.buckets.") {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            format!("cannot write to {db}.{name}: insert the points into '{series}'"),
+        ));
+    }
     Ok(())
 }
 

@@ -121,7 +121,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let cursor = new_cursor(context, Source::Stream(stream), namespace, None, false);
         return first_batch(context, cursor, batch_size, false, out);
     }
-    if let Some(asked) = raw_buckets::asked(&args)? {
+    if let Some(asked) = raw_buckets::asked(&args, name.unwrap_or(""))? {
         return raw_buckets::aggregate(context, &asked, pipeline, batch_size, out);
     }
     let first = pipeline.first().and_then(|(_, stage)| stage.as_doc()?.first());

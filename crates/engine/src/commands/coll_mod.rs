@@ -5,7 +5,7 @@ use super::create::{
 };
 use super::row::{Required, StableApi};
 use super::stable_api;
-use super::{Command, Context, create, view_graph};
+use super::{Command, Context, create, time_series, view_graph};
 use crate::access::Authorization;
 use crate::args::Args;
 use crate::catalog::{Collection, Index, TimeSeries, change, persist};
@@ -55,7 +55,6 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let concern = context.write_concern()?;
     let (args, db) = (context.args, context.db);
-    refuse_unavailable(&args)?;
     super::collection_uuid::check(context, name)?;
     context
         .engine
@@ -131,16 +130,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let expires = asked.is_some_and(|index| index.find("expireAfterSeconds").is_some());
         write_index_change(&old, &new, expires, out);
     }
-    concern.write_error(out);
-    Ok(())
-}
-
-fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
-    for name in ["timeseries"] {
-        if args.get(name).is_some() {
-            return Err(invalid(format!("the option '{name}' is not available in this version")));
-        }
+    if args.get("timeseries").is_some() {
+        time_series::follow(context, name)?;
     }
+    concern.write_error(out);
     Ok(())
 }
 
@@ -149,8 +142,15 @@ fn view_options(
     collection: &Collection,
     javascript: Javascript,
 ) -> Result<DocBuf> {
-    let fields =
-        ["index", "validator", "validationLevel", "validationAction", "cappedSize", "cappedMax"];
+    let fields = [
+        "index",
+        "timeseries",
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "cappedSize",
+        "cappedMax",
+    ];
     for name in fields {
         if args.get(name).is_some() {
             return Err(invalid(format!("option not supported on a view: {name}")));
@@ -205,6 +205,7 @@ fn collection_options(
         }
     }
     let expire = expire_of(args, collection)?;
+    let series = time_series::modified(args, collection)?;
     let validator = args.optional_doc("validator")?;
     let images = read_images(args, &collection.db)?;
     if let Some(validator) = validator {
@@ -233,6 +234,7 @@ fn collection_options(
                 "validator" | "validationLevel" | "validationAction" if touched => {}
                 "changeStreamPreAndPostImages" if images.is_some() => {}
                 "expireAfterSeconds" if expire.is_some() => {}
+                "timeseries" if series.is_some() || expire.is_some() => {}
                 _ => {
                     out.raw(name, value);
                 }
@@ -253,13 +255,19 @@ fn collection_options(
         if let Some(Some(seconds)) = expire {
             out.i64("expireAfterSeconds", i64::try_from(seconds).unwrap_or(i64::MAX));
         }
+        if let Some(series) = &series {
+            out.append("timeseries", Val::Document(series.as_doc()));
+        } else if let Some(known) = old.find("timeseries").filter(|_| expire.is_some()) {
+            out.raw("timeseries", known);
+        }
     }))
 }
 
-/// Reads after how many seconds documents of a clustered collection expire; `Some(None)` for never.
+/// Reads after how many seconds documents of a clustered or a time-series collection expire; `Some(None)` for never.
 fn expire_of(args: &Args<'_>, collection: &Collection) -> Result<Option<Option<u64>>> {
     let Some(value) = args.get("expireAfterSeconds") else { return Ok(None) };
-    if collection.options.as_doc().find("clusteredIndex").is_none() {
+    let clustered = collection.options.as_doc().find("clusteredIndex").is_some();
+    if !clustered && collection.time_series.is_none() {
         return Err(invalid(
             "'expireAfterSeconds' option is only supported on collections clustered by _id",
         ));

@@ -3,7 +3,7 @@
 use super::explain::{Purpose, Query};
 use super::query::{Constants, Find, rewrites};
 use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
-use super::{Command, Context, aggregate, oplog};
+use super::{Command, Context, aggregate, oplog, raw_buckets};
 use crate::catalog::Collection;
 use crate::exec::scan::Scan;
 use crate::exec::{self, Examined, Stream};
@@ -62,7 +62,10 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         None => {
             find.check(&constants)?;
-            0
+            match raw_buckets::asked(&context.args, name)? {
+                Some(asked) => raw_buckets::count(context, &asked, query)?,
+                None => 0,
+            }
         }
         Some(view) if view.view().is_some() => {
             aggregate::count_view(context, view, query.unwrap_or(RawDoc::empty()))?

@@ -2,6 +2,7 @@
 
 use super::row::{Required, StableApi};
 use super::{Command, Context, stable_api};
+use crate::catalog::time_series::BUCKETS;
 use crate::catalog::{Collection, change};
 use crate::exec::modify::{self, Chosen};
 use crate::exec::write;
@@ -30,6 +31,19 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     super::collection_uuid::check(context, name)?;
     let db = context.db;
+    // The buckets of a time-series collection are the collection.
+    let name = match name.strip_prefix(BUCKETS) {
+        Some(other)
+            if context
+                .engine
+                .data
+                .collection(db, other)
+                .is_some_and(|c| c.time_series.is_some()) =>
+        {
+            other
+        }
+        _ => name,
+    };
     if crate::namespace::is_oplog(db, name) {
         return Err(Error::new(Code(5_255_000), "can't drop live oplog while replicating"));
     }

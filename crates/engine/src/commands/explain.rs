@@ -70,8 +70,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if let Some(fields) = row.fields {
         context.args.check_fields(fields, true)?;
     }
+    let inner_name = inner.first().and_then(|(_, name)| name.get().as_str()).unwrap_or("");
     let takes = row.fields.is_some_and(|fields| fields.contains(&"rawBuckets"));
-    let raw = if takes { super::raw_buckets::asked(&context.args)? } else { None };
+    let raw = if takes { super::raw_buckets::asked(&context.args, inner_name)? } else { None };
     let result = match (row.explain, raw) {
         (_, Some(asked)) => super::raw_buckets::explain(context, &asked, verbosity, out),
         (Explain::Pipeline, None) => super::explain_pipeline::explain(context, verbosity, out),

@@ -119,17 +119,17 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let namespace = format!("{}.{name}", context.db);
     let view = context.engine.data.view(context.op);
     view.catalog.check(context.db, name)?;
+    if let Some(asked) = raw_buckets::asked(&context.args, name)? {
+        return raw_buckets::find(context, &asked, &request, out);
+    }
     let Some(collection) = view.catalog.get(context.db, name) else {
         request.find.check(&constants)?;
         context.op.note_plan(|plan| plan.add("EOF", None));
         context.op.report(|report| report.is_exhausted = true);
         return write_cursor(out, context.op, &namespace, |_| Ok(()));
     };
-    if collection.view().is_some() && raw_buckets::asked(&context.args)?.is_none() {
+    if collection.view().is_some() {
         return aggregate::run_find_on_view(context, collection, &request, out);
-    }
-    if let Some(asked) = raw_buckets::asked(&context.args)? {
-        return raw_buckets::find(context, &asked, &request, out);
     }
     let seen = view.seen(collection)?;
     let collection = seen.as_ref().unwrap_or(collection);

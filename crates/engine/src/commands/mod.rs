@@ -13,6 +13,7 @@ mod aggregate;
 mod append_oplog_note;
 mod apply_ops;
 mod authenticate;
+mod bucket_documents;
 mod build_info;
 mod bulk_write;
 mod capped;

@@ -7,7 +7,7 @@ use crate::upkeep::{declare, modify};
 use ::access::Action;
 use ::patterns::{Pattern, Phase};
 use std::sync::Arc;
-use value::{Code, Error, Result, Writer};
+use value::{Code, Error, RawDoc, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "modifyPattern",
@@ -43,6 +43,23 @@ fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
             ),
         ));
     }
+    apply(context, collection, name, set, wait)?;
+    concern.write_error(out);
+    Ok(())
+}
+
+/// Changes options of a pattern, and builds it again if that is needed.
+///
+/// # Errors
+/// When the new declaration is invalid, or cannot be built.
+pub(super) fn apply(
+    context: &Context<'_>,
+    collection: &str,
+    name: &str,
+    set: RawDoc<'_>,
+    wait: bool,
+) -> Result<()> {
+    let (engine, db) = (context.engine, context.db);
     let built = modify::modify(&engine.data, context.op, db, collection, name, set)?;
     // Waiting work may be able to continue with the new options.
     engine.data.pattern_bell.ring();
@@ -62,6 +79,5 @@ fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
             ));
         }
     }
-    concern.write_error(out);
     Ok(())
 }

@@ -1,12 +1,14 @@
-//! `rawBuckets` of find, aggregate and explain: the stored records of a layout that puts many
+//! `rawBuckets` of find, aggregate and explain, and `system.buckets.*` of time-series collections: the stored records of a layout that puts many
 //! documents into one record, or their statistics for a coarser span. Filter, sort, projection and
 //! stages work on these instead of on the documents of the collection.
 
 use super::aggregate::{find_stages, scope, write_output};
 use super::find::{Request, first_batch, new_cursor};
 use super::query::Constants;
-use super::{Context, find as find_command};
+use super::{Context, bucket_documents, find as find_command};
 use crate::args::Args;
+use crate::catalog::TimeSeries;
+use crate::catalog::time_series::BUCKETS;
 use crate::cursor::Source;
 use crate::exec::{Doc, Stream};
 use crate::layout;
@@ -15,22 +17,28 @@ use crate::stages::pipeline::open_stages;
 use crate::stages::{self, Role, Stage, StageContext};
 use crate::txn::View;
 use patterns::layout::RecordCursor;
+use query::filter::Filter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
-/// What a command asks for: the buckets, or the statistics of a level.
-pub(super) struct Asked<'a>(Option<&'a str>);
+/// What a command asks for.
+pub(super) enum Asked<'a> {
+    /// The buckets, or the statistics of a level.
+    Records(Option<&'a str>),
+    /// The buckets of this time-series collection, in MongoDB's form.
+    TimeSeries(&'a str),
+}
 
-/// The argument `rawBuckets`; `None` without it and for false.
+/// What the argument `rawBuckets` or the name `system.buckets.*` asks for; `None` without both.
 ///
 /// # Errors
-/// TypeMismatch if it is neither a boolean nor text.
-pub(super) fn asked<'a>(args: &Args<'a>) -> Result<Option<Asked<'a>>> {
+/// TypeMismatch if the argument is neither a boolean nor text.
+pub(super) fn asked<'a>(args: &Args<'a>, name: &'a str) -> Result<Option<Asked<'a>>> {
     match args.get("rawBuckets") {
-        None | Some(Val::Bool(false)) => Ok(None),
-        Some(Val::Bool(true)) => Ok(Some(Asked(None))),
-        Some(Val::String(level)) => Ok(Some(Asked(Some(level)))),
+        None | Some(Val::Bool(false)) => Ok(name.strip_prefix(BUCKETS).map(Asked::TimeSeries)),
+        Some(Val::Bool(true)) => Ok(Some(Asked::Records(None))),
+        Some(Val::String(level)) => Ok(Some(Asked::Records(Some(level)))),
         Some(other) => Err(Error::type_mismatch(format!(
             "'rawBuckets' must be true or the name of a level, found {}",
             other.kind().name()
@@ -41,6 +49,8 @@ pub(super) fn asked<'a>(args: &Args<'a>) -> Result<Option<Asked<'a>>> {
 /// Records as documents.
 struct RawStream {
     records: Option<Box<dyn RecordCursor>>,
+    /// Set if the documents have MongoDB's form.
+    series: Option<Arc<TimeSeries>>,
     read: Arc<AtomicU64>,
 }
 
@@ -50,22 +60,54 @@ impl Stream for RawStream {
         let Some(records) = &mut self.records else { return Ok(None) };
         let Some((_, doc)) = records.next()? else { return Ok(None) };
         self.read.fetch_add(1, Ordering::Relaxed);
-        Ok(Some(Doc::Made(doc.to_vec())))
+        Ok(Some(Doc::Made(match &self.series {
+            Some(series) => bucket_documents::convert(series, RawDoc::new(doc)).into_bytes(),
+            None => doc.to_vec(),
+        })))
     }
 }
 
 fn open(view: &View, db: &str, name: &str, asked: &Asked<'_>) -> Result<RawStream> {
-    let read = Arc::new(AtomicU64::new(0));
-    let Some(collection) = view.catalog.get(db, name) else {
-        return Ok(RawStream { records: None, read });
+    let mut stream = RawStream { records: None, series: None, read: Arc::default() };
+    let (name, level) = match asked {
+        Asked::Records(level) => (name, *level),
+        Asked::TimeSeries(name) => (*name, None),
     };
-    let records = layout::raw(collection, &view.snapshot, asked.0)?.ok_or_else(|| {
+    let Some(collection) = view.catalog.get(db, name) else { return Ok(stream) };
+    if let Asked::TimeSeries(_) = asked {
+        stream.series.clone_from(&collection.time_series);
+        if stream.series.is_none() {
+            return Ok(stream);
+        }
+    }
+    let records = layout::raw(collection, &view.snapshot, level)?.ok_or_else(|| {
         Error::new(
             Code::INVALID_OPTIONS,
             format!("'rawBuckets' needs a collection with buckets; '{db}.{name}' has none"),
         )
     })?;
-    Ok(RawStream { records: Some(records), read })
+    stream.records = Some(records);
+    Ok(stream)
+}
+
+/// Counts the buckets of a time-series collection that match a filter.
+///
+/// # Errors
+/// Errors of the filter; when the store fails.
+pub(super) fn count(
+    context: &Context<'_>,
+    asked: &Asked<'_>,
+    query: Option<RawDoc<'_>>,
+) -> Result<u64> {
+    let name = context.collection_name()?;
+    let constants = Constants::new(context)?;
+    let filter = Filter::parse(query.unwrap_or(RawDoc::empty()), &constants.context())?;
+    let mut stream = open(&scope(context), context.db, name, asked)?;
+    let mut count = 0;
+    while let Some(bucket) = stream.next(context.op)? {
+        count += u64::from(filter.matches(bucket.raw())?);
+    }
+    Ok(count)
 }
 
 /// Runs a find over buckets.
@@ -78,7 +120,7 @@ pub(super) fn find(
     request: &Request<'_>,
     out: &mut Writer<'_>,
 ) -> Result<()> {
-    check_options(&context.args)?;
+    check_options(&context.args, asked)?;
     let name = context.collection_name()?;
     let pipeline = find_stages(&request.find, true);
     let constants = Constants::new(context)?;
@@ -94,9 +136,17 @@ pub(super) fn find(
 }
 
 /// Refuses options of find that name record keys or indexes.
-fn check_options(args: &Args<'_>) -> Result<()> {
+fn check_options(args: &Args<'_>, asked: &Asked<'_>) -> Result<()> {
+    // Buckets are read in one way, which MongoDB's collection of buckets has as well.
+    let natural = |hint: Val<'_>| {
+        let key = hint.as_doc().and_then(RawDoc::first);
+        key.is_some_and(|(name, _)| matches!(name, "$natural" | "_id"))
+    };
+    let ignores_hint =
+        matches!(asked, Asked::TimeSeries(_)) && args.get("hint").is_some_and(natural);
     let names = ["hint", "min", "max", "showRecordId", "returnKey", "tailable", "awaitData"];
-    match names.iter().find(|name| args.get(name).is_some_and(Val::truthy)) {
+    let given = |name: &&&str| args.get(name).is_some_and(Val::truthy);
+    match names.iter().filter(|name| !(ignores_hint && **name == "hint")).find(given) {
         None => Ok(()),
         Some(name) => Err(Error::new(
             Code::INVALID_OPTIONS,
@@ -116,7 +166,7 @@ pub(super) fn aggregate(
     batch_size: Option<u64>,
     out: &mut Writer<'_>,
 ) -> Result<()> {
-    check_options(&context.args)?;
+    check_options(&context.args, asked)?;
     let name = context.collection_name()?;
     let constants = Constants::new(context)?;
     let scope = scope(context);
@@ -146,7 +196,7 @@ pub(super) fn explain(
     verbosity: &str,
     out: &mut Writer<'_>,
 ) -> Result<()> {
-    check_options(&context.args)?;
+    check_options(&context.args, asked)?;
     let name = context.collection_name()?;
     let found;
     let pipeline = match context.args.get("pipeline") {
@@ -171,7 +221,7 @@ pub(super) fn explain(
         out.str("namespace", &format!("{}.{name}", context.db));
         out.doc("winningPlan", |out| {
             out.str("stage", "RAW_BUCKETS");
-            if let Some(level) = asked.0 {
+            if let Asked::Records(Some(level)) = asked {
                 out.str("level", level);
             }
             out.append("pipeline", Val::Array(pipeline));

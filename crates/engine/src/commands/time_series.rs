@@ -1,8 +1,9 @@
-//! The option `timeseries` of `create`.
+//! The option `timeseries` of `create` and of `collMod`.
 
+use super::{Context, modify_pattern};
 use crate::args::Args;
-use crate::catalog::TimeSeries;
 use crate::catalog::time_series::{PATTERN, seconds_of};
+use crate::catalog::{Collection, TimeSeries};
 use ::patterns::declaration;
 use ::patterns::kinds::time_series as declared;
 use value::{Code, DocBuf, Error, Result, Val};
@@ -152,4 +153,48 @@ fn seconds(seconds: i64) -> Val<'static> {
 /// The declaration of the pattern that stores the documents of a time-series collection.
 pub(super) fn declaration_of(series: &TimeSeries) -> DocBuf {
     declared::declaration(PATTERN, &series.time, series.meta.as_deref(), series.span_seconds)
+}
+
+/// Reads the option `timeseries` of `collMod` into the stored form; `None` without it.
+///
+/// # Errors
+/// InvalidOptions for other collections, and for buckets that would become shorter.
+pub(super) fn modified(args: &Args<'_>, collection: &Collection) -> Result<Option<DocBuf>> {
+    let Some(given) = args.optional_doc("timeseries")? else { return Ok(None) };
+    let given = Args::new("collMod.timeseries", given);
+    let names = ["granularity", "bucketMaxSpanSeconds", "bucketRoundingSeconds"];
+    given.check_fields(&names, false)?;
+    let Some(series) = &collection.time_series else {
+        return Err(invalid("option only supported on a time-series collection: timeseries"));
+    };
+    let Some(first) = names.iter().find(|name| given.get(name).is_some()) else { return Ok(None) };
+    let spans = Spans::read(&given)?;
+    if spans.span < series.span_seconds || spans.rounding < series.rounding_seconds {
+        return Err(invalid(format!(
+            "Invalid transition for timeseries.{first}. Can only transition from 'seconds' to \
+             'minutes' or 'minutes' to 'hours'."
+        )));
+    }
+    Ok(Some(DocBuf::build(|out| {
+        out.str("timeField", &series.time);
+        if let Some(meta) = &series.meta {
+            out.str("metaField", meta);
+        }
+        spans.write(out);
+    })))
+}
+
+/// Stores the points of a time-series collection in buckets of the span that its options have now.
+///
+/// # Errors
+/// When the store fails, or the operation is interrupted.
+pub(super) fn follow(context: &Context<'_>, name: &str) -> Result<()> {
+    let collection = context.engine.data.collection(context.db, name);
+    let Some(series) = collection.and_then(|collection| collection.time_series.clone()) else {
+        return Ok(());
+    };
+    let set = DocBuf::build(|out| {
+        out.str("span", &declared::span(series.span_seconds));
+    });
+    modify_pattern::apply(context, name, PATTERN, set.as_doc(), true)
 }

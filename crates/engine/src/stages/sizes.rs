@@ -1,6 +1,7 @@
 //! The sizes of collections and indexes, for commands and stages that show them. Stored sizes are
 //! estimates of the store; data in memory counts as if it were written.
 
+use crate::catalog::time_series::BUCKETS;
 use crate::catalog::{Collection, Index, IndexState};
 use crate::trash::range_of;
 use crate::txn::Data;
@@ -90,6 +91,11 @@ pub(crate) fn write_sizes(
     out.count("count", sizes.documents);
     if let Some(average) = sizes.bytes.checked_div(sizes.documents) {
         out.count("avgObjSize", average);
+    }
+    if collection.time_series.is_some() {
+        out.doc("timeseries", |out| {
+            out.str("bucketsNs", &format!("{}.{BUCKETS}{}", collection.db, collection.name));
+        });
     }
     out.i32("numOrphanDocs", 0);
     out.count("storageSize", sizes.documents_stored / scale);
