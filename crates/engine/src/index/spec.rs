@@ -406,7 +406,11 @@ fn version(spec: RawDoc<'_>, value: Val<'_>) -> Result<i32> {
 
 /// Returns the number as `listIndexes` shows it.
 fn whole(value: Val<'_>) -> i32 {
-    value.as_f64().map_or(0, |number| number as i32)
+    match value.as_f64() {
+        // What is no number of seconds never expires.
+        Some(number) if number.is_nan() => i32::MAX,
+        number => number.map_or(0, |number| number as i32),
+    }
 }
 
 fn flag(name: &str, value: Val<'_>) -> Result<bool> {

@@ -12,7 +12,7 @@ use bumpalo::Bump;
 use std::ops::ControlFlow;
 use value::path::{Path, walk};
 use value::writer::ArrayWriter;
-use value::{DocBuf, RawDoc, RawVal, Result, Val, Writer};
+use value::{DocBuf, Error, RawDoc, RawVal, Result, Val, Writer};
 
 /// The context of validators: constants that cannot be computed fail for each document.
 #[must_use]
@@ -147,24 +147,42 @@ fn explain_clause(
             out.str("operatorName", name);
             out.append("specifiedAs", Val::Document(single(name, value).as_doc()));
             if name == "$expr" {
-                let matched = explanation == Explanation::Why;
-                out.str(
-                    "reason",
-                    if matched { "expression did match" } else { "expression did not match" },
-                );
-                write_expression_result(value.get(), doc, now_ms, out);
+                write_expression(value.get(), doc, now_ms, explanation, out);
             }
         }
         _ => explain_field(name, value, doc, now_ms, explanation, out),
     }
 }
 
-fn write_expression_result(source: Val<'_>, doc: RawDoc<'_>, now_ms: i64, out: &mut Writer<'_>) {
+/// Writes the result of a `$expr`, or the error that it fails with.
+fn write_expression(
+    source: Val<'_>,
+    doc: RawDoc<'_>,
+    now_ms: i64,
+    explanation: Explanation,
+    out: &mut Writer<'_>,
+) {
     let arena = Bump::new();
-    let Ok(expr) = Expr::parse(source, &ParseContext::new(now_ms)) else { return };
-    if let Ok(result) = expr.eval(&Env::new(doc, &arena)) {
-        out.append("expressionResult", result);
+    let expr = Expr::parse(source, &ParseContext::new(now_ms));
+    let result = expr.as_ref().map(|expr| expr.eval(&Env::new(doc, &arena)));
+    match result {
+        Ok(Ok(result)) => {
+            let matched = explanation == Explanation::Why;
+            let reason = if matched { "expression did match" } else { "expression did not match" };
+            out.str("reason", reason).append("expressionResult", result);
+        }
+        Err(error) => write_failure(error, out),
+        Ok(Err(error)) => write_failure(&error, out),
     }
+}
+
+fn write_failure(error: &Error, out: &mut Writer<'_>) {
+    out.str("reason", "failed to evaluate aggregation expression");
+    out.doc("details", |out| {
+        out.i32("code", error.code().0)
+            .str("codeName", &error.code().name())
+            .str("errmsg", error.message());
+    });
 }
 
 fn explain_field(

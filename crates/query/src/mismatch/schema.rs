@@ -5,6 +5,9 @@ use super::single;
 use value::writer::ArrayWriter;
 use value::{DocBuf, RawDoc, RawVal, Val, Writer, compare};
 
+/// The binary subtype of encrypted values.
+const ENCRYPTED: u8 = 6;
+
 /// The keywords that can be violated, in MongoDB's order.
 static RULES: &[&str] = &[
     "maxLength",
@@ -32,6 +35,7 @@ static RULES: &[&str] = &[
     "enum",
     "bsonType",
     "type",
+    "encrypt",
 ];
 
 /// Writes title and description of the schema and the rules that the document violates.
@@ -239,6 +243,17 @@ fn write_rule(
         "bsonType" | "type" => {
             plain("type did not match", out);
             out.str("consideredType", value.kind().name());
+        }
+        "encrypt" => {
+            let is_encrypted = matches!(value, Val::Binary(ENCRYPTED, _));
+            out.str(
+                "reason",
+                if is_encrypted {
+                    "encrypted value has wrong type"
+                } else {
+                    "value was not encrypted"
+                },
+            );
         }
         _ => plain("comparison failed", out),
     }

@@ -118,14 +118,16 @@ impl Function {
         let Some((name, argument)) = operator else {
             return Err(Error::failed_to_parse("Expected a $-prefixed window function"));
         };
+        // An empty one is the whole partition, but only for functions that take one.
+        let has_window = window.is_some();
         let window = window.filter(|window| window.as_doc().is_none_or(|doc| !doc.is_empty()));
         let frame = || match window {
             None => Ok(Frame::WHOLE),
             Some(window) => Frame::parse(window, sorting, context),
         };
-        let no_window = |code: i32| match window {
-            None => Ok(()),
-            Some(_) => refuse(code, format!("{name} does not accept a 'window' field")),
+        let no_window = |code: i32| match has_window {
+            false => Ok(()),
+            true => refuse(code, format!("{name} does not accept a 'window' field")),
         };
         if matches!(name, "$first" | "$last") {
             let input = Expr::parse(argument, context)?;
@@ -173,13 +175,13 @@ impl Function {
                 }
                 Ok(if name == "$rank" { Function::Rank } else { Function::DenseRank })
             }
-            "$shift" => shift::parse(argument, window.is_some(), sorting, context),
+            "$shift" => shift::parse(argument, has_window, sorting, context),
             "$derivative" | "$integral" => {
                 let (input, unit_ms) = slope::parse(name, argument, context)?;
                 if sorting.is_none() {
                     return Err(Error::failed_to_parse(format!("{name} requires a sortBy")));
                 }
-                if name == "$derivative" && window.is_none() {
+                if name == "$derivative" && !has_window {
                     return Err(Error::failed_to_parse(
                         "$derivative requires explicit window bounds",
                     ));
@@ -198,7 +200,7 @@ impl Function {
                 })
             }
             "$expMovingAvg" => {
-                if window.is_some() {
+                if has_window {
                     return Err(Error::failed_to_parse(
                         "$expMovingAvg does not accept a 'window' field",
                     ));
@@ -234,7 +236,7 @@ impl Function {
                 Ok(Function::Covariance { x, y, sample, frame })
             }
             "$linearFill" => {
-                if window.is_some() {
+                if has_window {
                     return Err(Error::failed_to_parse(
                         "'window' field is not allowed in $linearFill",
                     ));
@@ -252,7 +254,7 @@ impl Function {
                 }
             }
             "$locf" => {
-                if window.is_some() {
+                if has_window {
                     return Err(Error::failed_to_parse("'window' field is not allowed in $locf"));
                 }
                 Ok(Function::CarryForward(Expr::parse(argument, context)?))
