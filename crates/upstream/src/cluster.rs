@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use value::{Code, Error, ObjectId, RawDoc, Result, Val};
+use value::{Code, DocBuf, Error, ObjectId, RawDoc, Result, Val};
 
 /// The election of a primary: the newest one is in charge.
 type Election = (ObjectId, i64);
@@ -24,6 +24,7 @@ type Election = (ObjectId, i64);
 struct State {
     members: BTreeMap<String, Seen>,
     newest_election: Option<Election>,
+    cluster_time: Option<DocBuf>,
 }
 
 /// A cluster.
@@ -170,6 +171,10 @@ impl Cluster {
             }
         }
         let is_primary = seen.role == Role::Primary;
+        if is_primary || seen.role == Role::Router {
+            let time = hello.get("$clusterTime").and_then(Val::as_doc);
+            state.cluster_time = time.map(DocBuf::from).or(state.cluster_time.take());
+        }
         if let Some(known) = state.members.get(member.address()) {
             if known.role != seen.role {
                 let (address, role) = (member.address(), seen.role);
@@ -289,7 +294,8 @@ impl Cluster {
 
     fn publish(&self, state: &State) {
         let members = state.members.values().cloned().collect();
-        self.view.store(Arc::new(View { members }));
+        let cluster_time = state.cluster_time.clone();
+        self.view.store(Arc::new(View { members, cluster_time }));
         self.changed.notify_all();
     }
 

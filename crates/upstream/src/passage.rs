@@ -415,7 +415,7 @@ impl Route for Passage {
         value::writer::write_doc(reply, |out| {
             for (name, value) in known.as_doc() {
                 match (name, version) {
-                    // Drivers hand the newest time that they see to the members, which check it.
+                    // Those of the engine are not those of the cluster.
                     ("$clusterTime" | "operationTime", _) => {}
                     ("maxWireVersion", Some(version)) => {
                         out.i32(name, version);
@@ -429,6 +429,12 @@ impl Route for Passage {
                 if let Some(value) = answer.as_doc().find(name) {
                     out.raw(name, value);
                 }
+            }
+            // Drivers hand it to the members, which check its signature.
+            if let Some(time) = &self.cluster.view().cluster_time {
+                out.doc("$clusterTime", |out| {
+                    out.extend(time.as_doc());
+                });
             }
         });
     }

@@ -168,7 +168,7 @@ mod tests {
 
     /// The ports of all members that are chosen for a read preference.
     fn chosen(members: &[Seen], preference: &str) -> Vec<u16> {
-        let view = View { members: members.to_vec() };
+        let view = View { members: members.to_vec(), cluster_time: None };
         let command = ejson::parse_doc(&format!("{{find: 'c', $readPreference: {preference}}}"));
         let selection = Selection::of(command.expect("a document").as_doc());
         let mut ports: Vec<u16> = (0..200)
@@ -208,7 +208,7 @@ mod tests {
     fn a_transaction_stays_at_one_router() {
         let routers = [seen("r:1", Role::Router, "", 1), seen("r:2", Role::Router, "", 1)];
         assert_eq!(chosen(&routers, "{mode: 'secondary'}"), [1, 2]);
-        let view = View { members: routers.to_vec() };
+        let view = View { members: routers.to_vec(), cluster_time: None };
         let address = |number| {
             let target = Selection::primary().pinned_to(number).choose(&view);
             target.map(|target| target.member.address().to_owned())

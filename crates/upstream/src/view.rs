@@ -3,6 +3,7 @@
 use crate::member::Member;
 use std::sync::Arc;
 use std::time::Duration;
+use value::DocBuf;
 
 /// What a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,4 +34,6 @@ pub(crate) struct Seen {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) members: Vec<Seen>,
+    /// The newest cluster time that a primary or a router has sent, with its signature.
+    pub(crate) cluster_time: Option<DocBuf>,
 }
