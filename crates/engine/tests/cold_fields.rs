@@ -54,6 +54,7 @@ fn figure(server: &Server, command: &str, name: &str) -> i64 {
 fn subset_8_reads_and_updates_leave_cold_fields_alone() {
     let server = Server::new();
     declare(&server, "products");
+    server.run("{insert: 'o', documents: [{_id: 1, p: 3, n: 4}, {_id: 2, p: 4, n: 5}]}");
     let docs: Vec<DocBuf> = (0..100).map(|id| product(id, 600_000)).collect();
     docs.chunks(10).for_each(|chunk| insert(&server, "products", chunk));
     let size = whole(&server.run("{collStats: 'products'}"), "size");
@@ -74,6 +75,16 @@ fn subset_8_reads_and_updates_leave_cold_fields_alone() {
         "aggregate: 'products', pipeline: [{$unwind: '$tags'}, {$sort: {name: 1}}, {$set: {x: '$tags'}}, {$project: {x: 1}}], cursor: {}",
         "count: 'products', query: {price: 3}",
         "distinct: 'products', key: 'name'",
+        "aggregate: 'products', pipeline: [{$skip: 3}, {$sample: {size: 5}}, {$project: {name: 1}}], cursor: {}",
+        "aggregate: 'products', pipeline: [{$facet: {a: [{$match: {price: 3}}, {$count: 'n'}], b: [{$sort: {name: 1}}, {$project: {name: 1}}]}}], cursor: {}",
+        "aggregate: 'products', pipeline: [{$lookup: {from: 'o', localField: 'price', foreignField: 'p', as: 'o'}}, {$project: {name: 1, 'o.n': 1}}], cursor: {}",
+        "aggregate: 'products', pipeline: [{$lookup: {from: 'o', let: {p: '$price'}, pipeline: [{$match: {$expr: {$eq: ['$p', '$$p']}}}], as: 'o'}}, {$group: {_id: '$price', n: {$sum: {$size: '$o'}}}}], cursor: {}",
+        "aggregate: 'products', pipeline: [{$graphLookup: {from: 'o', startWith: '$price', connectFromField: 'n', connectToField: 'p', as: 'o'}}, {$project: {name: 1, o: 1}}], cursor: {}",
+        "aggregate: 'products', pipeline: [{$unionWith: 'o'}, {$project: {name: 1}}], cursor: {}",
+        "delete: 'products', deletes: [{q: {price: 3}, limit: 0}]",
+        "delete: 'products', deletes: [{q: {_id: 3}, limit: 1}]",
+        "findAndModify: 'products', query: {_id: 3}, update: {$inc: {price: 1}}, fields: {price: 1, name: 1}, new: true",
+        "findAndModify: 'products', query: {price: 3}, sort: {name: 1}, remove: true, fields: {name: 1}",
         "update: 'products', updates: [{q: {price: 3}, u: {$inc: {price: 1}}, multi: true}]",
         "update: 'products', updates: [{q: {_id: 3}, u: {$set: {'details.weight': 9}, $push: {tags: 'x'}}}]",
     ] {
@@ -117,6 +128,110 @@ fn subset_8_reads_and_updates_leave_cold_fields_alone() {
     assert_eq!(text(&seven, "description").len(), 600_000);
     assert_eq!((whole(&seven, "price"), text(&seven, "details.unit")), (42, "kg"));
     server.verify("products");
+}
+
+/// The bytes that a stage at this place reads of another collection.
+fn joined_bytes(server: &Server, pipeline: &str) -> i64 {
+    let reply = server.run(&format!(
+        "{{explain: {{aggregate: 'o', pipeline: [{pipeline}], cursor: {{}}}}, verbosity: 'executionStats'}}"
+    ));
+    let stages = reply.as_doc().get("stages").and_then(Val::as_array).expect("stages");
+    let bytes = stages.iter().filter_map(|(_, stage)| stage.as_doc()?.get("bytesRead"));
+    bytes.filter_map(Val::as_i64_exact).sum()
+}
+
+#[test]
+fn joins_load_what_they_need() {
+    let server = Server::new();
+    server.run("{createIndexes: 'c', indexes: [{key: {price: 1}, name: 'p'}]}");
+    declare(&server, "c");
+    let docs: Vec<DocBuf> = (0..20).map(|id| product(id, 100_000)).collect();
+    insert(&server, "c", &docs);
+    server.run("{insert: 'o', documents: [{_id: 1, c: 3, parent: null}, {_id: 2, c: 4, w: 5}]}");
+    server.run("{create: 'v', viewOn: 'c', pipeline: [{$match: {price: {$gte: 0}}}]}");
+    for (few, all) in [
+        (
+            "{$lookup: {from: 'c', localField: 'c', foreignField: '_id', pipeline: [{$project: {name: 1}}], as: 'c'}}",
+            "{$lookup: {from: 'c', localField: 'c', foreignField: '_id', as: 'c'}}",
+        ),
+        (
+            "{$lookup: {from: 'c', localField: 'c', foreignField: '_id', as: 'c'}}, {$project: {'c.name': 1}}",
+            "{$lookup: {from: 'c', localField: 'c', foreignField: '_id', as: 'c'}}, {$project: {'c.description': 1}}",
+        ),
+        (
+            "{$lookup: {from: 'c', localField: 'c', foreignField: 'price', as: 'c'}}, {$unwind: '$c'}, {$group: {_id: '$c.name'}}",
+            "{$lookup: {from: 'c', localField: 'c', foreignField: 'price', as: 'c'}}, {$unwind: '$c'}, {$group: {_id: '$c'}}",
+        ),
+        (
+            "{$lookup: {from: 'c', localField: 'w', foreignField: 'details.weight', as: 'c'}}, {$project: {'c.name': 1, 'c.tags': 1}}",
+            "{$lookup: {from: 'c', localField: 'w', foreignField: 'details.weight', as: 'c'}}, {$project: {'c.0.name': 1}}",
+        ),
+        (
+            "{$lookup: {from: 'v', localField: 'c', foreignField: '_id', as: 'c'}}, {$project: {'c.name': 1}}",
+            "{$lookup: {from: 'v', localField: 'c', foreignField: '_id', as: 'c'}}",
+        ),
+        (
+            "{$lookup: {from: 'c', let: {c: '$c'}, pipeline: [{$match: {$expr: {$eq: ['$_id', '$$c']}}}, {$project: {n: '$name'}}], as: 'c'}}",
+            "{$lookup: {from: 'c', let: {c: '$c'}, pipeline: [{$match: {$expr: {$eq: ['$_id', '$$c']}}}, {$project: {n: '$$ROOT'}}], as: 'c'}}",
+        ),
+        (
+            "{$lookup: {from: 'c', let: {c: '$c'}, pipeline: [{$match: {$expr: {$gt: ['$price', '$$c']}}}], as: 'c'}}, {$project: {'c._id': 1}}",
+            "{$lookup: {from: 'c', let: {c: '$c'}, pipeline: [{$match: {$expr: {$gt: ['$price', '$$c']}}}], as: 'c'}}",
+        ),
+    ] {
+        let (few_bytes, all_bytes) = (joined_bytes(&server, few), joined_bytes(&server, all));
+        assert!(few_bytes > 0 && few_bytes < 40_000, "{few}: {few_bytes}");
+        assert!(all_bytes > 100_000, "{all}: {all_bytes}");
+        // Without the pattern the answers are the same.
+        let plain = |text: &str| text.replace("from: 'c'", "from: 'p'").replace("'v'", "'pv'");
+        insert_plain(&server, &docs);
+        for pipeline in [few, all] {
+            let answer = |pipeline: &str| {
+                let text = format!(
+                    "{{aggregate: 'o', pipeline: [{pipeline}, {{$sort: {{_id: 1}}}}], cursor: {{}}}}"
+                );
+                let found = server.docs(&text);
+                found.iter().map(|doc| doc.bytes().to_vec()).collect::<Vec<_>>()
+            };
+            assert_eq!(answer(pipeline), answer(&plain(pipeline)), "{pipeline}");
+        }
+    }
+}
+
+/// The same documents without a pattern.
+fn insert_plain(server: &Server, docs: &[DocBuf]) {
+    if server.docs("{find: 'p', limit: 1}").is_empty() {
+        insert(server, "p", docs);
+        server.run("{create: 'pv', viewOn: 'p', pipeline: [{$match: {price: {$gte: 0}}}]}");
+    }
+}
+
+#[test]
+fn deletes_leave_nothing_behind() {
+    let server = Server::new();
+    server.run("{createIndexes: 'c', indexes: [{key: {description: 1, name: 1}, name: 'dn'}, {key: {price: 1}, name: 'p', partialFilterExpression: {'details.history': {$gt: 'a'}}}]}");
+    declare(&server, "c");
+    let docs: Vec<DocBuf> = (0..30).map(|id| product(id, 2_400)).collect();
+    insert(&server, "c", &docs);
+    server.run("{delete: 'c', deletes: [{q: {price: 3}, limit: 0}, {q: {_id: 4}, limit: 1}]}");
+    let reply =
+        server.run("{findAndModify: 'c', query: {_id: 5}, remove: true, fields: {name: 1}}");
+    assert_eq!(text(&reply, "value.name"), "product 5");
+    assert!(reply.as_doc().get("value").and_then(Val::as_doc).is_some_and(|doc| doc.count() == 2));
+    let reply = server.run("{findAndModify: 'c', query: {_id: 6}, update: {$inc: {price: 50}}, new: true, fields: {price: 1, _id: 0}}");
+    assert_eq!(whole(&reply, "value.price"), 56);
+    let reply = server.run("{findAndModify: 'c', query: {_id: 7}, update: {$inc: {price: 50}}}");
+    assert_eq!(text(&reply, "value.description").len(), 2_400);
+    let reply = server.run("{findAndModify: 'c', query: {_id: 8}, remove: true}");
+    assert_eq!(
+        reply.as_doc().get("value").and_then(Val::as_doc).map(|doc| doc.bytes().to_vec()),
+        Some(product(8, 2_400).bytes().to_vec())
+    );
+    server.verify("c");
+    server.run("{delete: 'c', deletes: [{q: {}, limit: 0}]}");
+    let stats = server.run("{collStats: 'c'}");
+    assert_eq!((whole(&stats, "size"), whole(&stats, "count")), (0, 0));
+    server.verify("c");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use super::{Command, Context, collection_uuid, stable_api};
 use crate::access::Authorization;
 use crate::args::Args;
 use crate::catalog::Collection;
-use crate::exec::{modify, write};
+use crate::exec::modify;
+use crate::exec::parts::Reads;
 use crate::metrics;
 use crate::report::Writes;
 use crate::session::{Done, Retryable};
@@ -149,7 +150,8 @@ pub(super) fn one(
     refuse_capped(context, name)?;
     let constants = &constants.of_statement(context, name, &args)?;
     let limit = check_statement(&args)?;
-    let target = modify::target(&constants.context(), args.doc("q")?, None, args.hint()?)?;
+    let mut target = modify::target(&constants.context(), args.doc("q")?, None, args.hint()?)?;
+    target.reads = Reads::of_delete(&target.filter, None);
     let engine = context.engine;
     if limit == 0 {
         if retry.is_some() {
@@ -166,7 +168,7 @@ pub(super) fn one(
             &collection,
             &target,
             |txn, collection, chosen| {
-                write::delete(txn, collection, &chosen.record, chosen.canonical())?;
+                modify::delete_chosen(txn, collection, chosen)?;
                 Ok(true)
             },
         )?;
@@ -183,7 +185,7 @@ pub(super) fn one(
         let collection = context.op.sees_to_write(collection)?;
         let chosen = modify::choose_one(txn, context.op, &collection, &target)?;
         if let Some(chosen) = &chosen {
-            write::delete(txn, &collection, &chosen.record, chosen.canonical())?;
+            modify::delete_chosen(txn, &collection, chosen)?;
         }
         let count = u64::from(chosen.is_some());
         if let Some((retryable, statement)) = &mut retry {

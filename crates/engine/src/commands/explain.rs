@@ -17,6 +17,7 @@ use crate::planner::run::SortTotals;
 use crate::planner::{self};
 use crate::planner::{Access, Plan};
 use query::filter::{Conditions, Filter};
+use query::project::{Mode, Projection};
 use query::update::Update;
 use std::time::Instant;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
@@ -287,7 +288,8 @@ fn explain_query<'a>(
         };
         let (mut others, mut failure) = (Vec::new(), None);
         if let Some((_, collection, snapshot)) = &opened {
-            let needed = written_parts(context, &constants, purpose, collection, &filter)?;
+            let needed =
+                written_parts(context, &constants, (purpose, returns), collection, &filter)?;
             let read = Find { needed: needed.as_deref(), ..find };
             let again = read.open(&constants, collection, snapshot, context.op)?;
             stats = if let Some(column) = column {
@@ -365,20 +367,35 @@ fn explain_query<'a>(
     Ok(())
 }
 
-/// The paths that an update reads of the documents, if it need not read all of them.
+/// The paths that an update or deletion reads of the documents, if it need not read all of them.
+/// `returns` says that the command also returns the document.
 fn written_parts(
     context: &Context<'_>,
     constants: &Constants,
-    purpose: Purpose,
+    (purpose, returns): (Purpose, bool),
     collection: &Collection,
     filter: &Filter,
 ) -> Result<Option<Vec<String>>> {
-    if purpose != Purpose::Update || collection.layouts.is_none() || context.op.is_in_transaction()
-    {
+    if collection.layouts.is_none() || context.op.is_in_transaction() {
         return Ok(None);
     }
-    let update = update_of(context, constants)?;
-    let reads = update.and_then(|update| Reads::of(&update, filter, None));
+    let reads = match purpose {
+        Purpose::Delete => Reads::of_delete(filter, None),
+        Purpose::Update => {
+            let update = update_of(context, constants)?;
+            update.and_then(|update| Reads::of(&update, filter, None))
+        }
+        Purpose::Return | Purpose::Count => None,
+    };
+    let reads = match returns {
+        false => reads,
+        true => {
+            let fields = context.args.optional_doc("fields")?.filter(|doc| !doc.is_empty());
+            let projection = |fields| Projection::parse(fields, &constants.context(), Mode::Find);
+            let projection = fields.map(projection).transpose()?;
+            reads.and_then(|reads| reads.returning(projection.as_ref()))
+        }
+    };
     Ok(reads.and_then(|reads| parts::needed(collection, &reads)))
 }
 

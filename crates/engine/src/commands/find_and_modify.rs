@@ -10,7 +10,7 @@ use super::{Command, Context, named_faces, stable_api};
 use crate::access::Authorization;
 use crate::exec::metadata::write_distance;
 use crate::exec::modify::{self, Chosen};
-use crate::exec::write;
+use crate::exec::parts::Reads;
 use crate::metrics;
 use crate::records::create_collection::ensure_collection;
 use crate::report::Writes;
@@ -167,14 +167,17 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
     let query = args.optional_doc("query")?.unwrap_or(RawDoc::empty());
     let retryable = Retryable::of(&args, context.session)?;
     let statement = statement_id(args.doc)?;
+    let sort = args.optional_doc("sort")?;
+    let mut target = modify::target(&constants.context(), query, sort, args.hint()?)?;
+    let (filter, sort) = (&target.filter, target.sort.as_ref());
+    let reads = match &update {
+        Some(update) => Reads::of(update, filter, sort),
+        None => Reads::of_delete(filter, sort),
+    };
+    target.reads = reads.and_then(|reads| reads.returning(projection.as_ref()));
     Ok(FindAndModify {
         name,
-        target: modify::target(
-            &constants.context(),
-            query,
-            args.optional_doc("sort")?,
-            args.hint()?,
-        )?,
+        target,
         update,
         upsert,
         new,
@@ -219,7 +222,7 @@ impl FindAndModify<'_> {
             }
             (None, Some(chosen)) => {
                 writes.deleted = Some(1);
-                write::delete(txn, &collection, &chosen.record, chosen.canonical())?;
+                modify::delete_chosen(txn, &collection, &chosen)?;
                 self.reply(1, None, Some(RawDoc::new(&chosen.doc)), Some(&chosen))?
             }
             (Some(update), Some(chosen)) => {

@@ -64,7 +64,7 @@ impl FindOptions {
         let Some(Reads { paths, mut excluded, passes }) = reads else {
             return Demand { ordered, filter: self.filter.clone(), ..Demand::WHOLE.clone() };
         };
-        let read = cover::needed_paths(filter, sort, paths);
+        let read = cover::read_paths(filter, sort, paths);
         if !passes {
             return Demand {
                 paths: read,

@@ -80,6 +80,15 @@ impl Chosen {
         Ok(Chosen { record, doc, position, canonical, part: None })
     }
 
+    /// What tells a transaction that only a part of the document was read.
+    fn part_write(&self, collection: &Collection) -> Option<PartWrite> {
+        self.part.as_ref().map(|demand| PartWrite {
+            collection: collection.id,
+            record: self.record.clone(),
+            demand: demand.clone(),
+        })
+    }
+
     /// The document in its canonical form, which is what writes take.
     #[must_use]
     pub fn canonical(&self) -> RawDoc<'_> {
@@ -370,6 +379,21 @@ impl Updated {
     }
 }
 
+/// Deletes a chosen document.
+///
+/// # Errors
+/// When the store fails or a pattern refuses it.
+pub fn delete_chosen(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    chosen: &Chosen,
+) -> Result<()> {
+    txn.part = chosen.part_write(collection);
+    let deleted = write::delete(txn, collection, &chosen.record, chosen.canonical());
+    txn.part = None;
+    deleted
+}
+
 /// Applies one update of a series to a chosen document. Returns the new image, or `None` if nothing
 /// changes.
 ///
@@ -406,11 +430,7 @@ pub fn update_chosen(
     }
     let old = seen;
     collection.validate_update(old, new.as_doc(), bypass)?;
-    txn.part = chosen.part.as_ref().map(|demand| PartWrite {
-        collection: collection.id,
-        record: chosen.record.clone(),
-        demand: demand.clone(),
-    });
+    txn.part = chosen.part_write(collection);
     let written = write::replace(txn, collection, &chosen.record, old, &new, &logged);
     txn.part = None;
     match written? {

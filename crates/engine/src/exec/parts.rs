@@ -8,6 +8,7 @@ use crate::planner::cover;
 use crate::records::resolve;
 use patterns::layout::Demand;
 use query::filter::Filter;
+use query::project::Projection;
 use query::sort::SortSpec;
 use query::update::Update;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use std::sync::Arc;
 /// What a statement reads of documents by itself.
 #[derive(Clone, Debug)]
 pub struct Reads {
-    /// The paths that its update reads and changes.
-    changed: Vec<String>,
+    /// The paths that its update reads and changes; `None` for all of a document that goes.
+    changed: Option<Vec<String>>,
     /// All paths that it reads.
     all: Vec<String>,
 }
@@ -26,8 +27,23 @@ impl Reads {
     #[must_use]
     pub fn of(update: &Update, filter: &Filter, sort: Option<&SortSpec>) -> Option<Reads> {
         let changed = update.touched_paths()?;
-        let all = cover::needed_paths(Some(filter), sort, changed.clone())?;
-        Some(Reads { changed, all })
+        let all = cover::read_paths(Some(filter), sort, changed.clone())?;
+        Some(Reads { changed: Some(changed), all })
+    }
+
+    /// What a deletion of the documents that a filter selects reads; `None` for whole documents.
+    #[must_use]
+    pub fn of_delete(filter: &Filter, sort: Option<&SortSpec>) -> Option<Reads> {
+        let all = cover::read_paths(Some(filter), sort, Vec::new())?;
+        Some(Reads { changed: None, all })
+    }
+
+    /// The same if documents are also returned, with a projection; `None` for whole documents.
+    #[must_use]
+    pub fn returning(mut self, projection: Option<&Projection>) -> Option<Reads> {
+        let reads = projection?.reads().filter(|reads| !reads.passes)?;
+        self.all.extend(reads.paths);
+        Some(self)
     }
 }
 
@@ -65,20 +81,23 @@ pub fn needed(collection: &Collection, reads: &Reads) -> Option<Vec<String>> {
         }
     }
     for index in collection.indexes.iter().filter(|index| !index.is_clustered()) {
-        add_index(index, &reads.changed, &mut paths)?;
+        add_index(index, reads.changed.as_deref(), &mut paths)?;
     }
     // The empty path is the whole document.
     (!paths.iter().any(String::is_empty)).then_some(paths)
 }
 
-/// Adds what is read to maintain an index when these paths change. `None` if that is not known.
-fn add_index(index: &Index, changed: &[String], paths: &mut Vec<String>) -> Option<()> {
+/// Adds what is read to maintain an index when these paths change, or the whole document.
+/// `None` if that is not known.
+fn add_index(index: &Index, changed: Option<&[String]>, paths: &mut Vec<String>) -> Option<()> {
     let first = |path: &str| path.split('.').next().unwrap_or("").to_owned();
     let fields = index.read_fields()?;
     let is_concerned = index.partial.is_some()
-        || fields.iter().any(|field| changed.iter().any(|path| first(path) == first(field)));
+        || changed.is_none_or(|changed| {
+            fields.iter().any(|field| changed.iter().any(|path| first(path) == first(field)))
+        });
     if is_concerned {
-        *paths = cover::needed_paths(index.partial.as_deref(), None, std::mem::take(paths))?;
+        *paths = cover::read_paths(index.partial.as_deref(), None, std::mem::take(paths))?;
         paths.extend(fields);
     }
     Some(())

@@ -24,7 +24,10 @@ pub fn fetch(snapshot: &Snapshot, collection: &Collection, record: Bytes) -> Res
 }
 
 /// Returns the needed parts of the document of a record.
-pub(super) fn fetch_part(
+///
+/// # Errors
+/// When the store fails.
+pub fn fetch_part(
     snapshot: &Snapshot,
     collection: &Collection,
     record: Bytes,

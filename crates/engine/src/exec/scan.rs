@@ -4,8 +4,7 @@ use super::columns::{ColumnReader, Columns};
 use super::entries::{EntryScan, Reading, damaged};
 use super::near::NearScan;
 pub(crate) use super::row::dangling;
-use super::row::fetch_part;
-pub use super::row::{Row, fetch};
+pub use super::row::{Row, fetch, fetch_part};
 use super::union::UnionScan;
 use super::walk::WalkScan;
 use super::{Consumer, Examined, FieldRead};
@@ -177,9 +176,9 @@ impl Scan {
     }
 
     /// Sets the parts of documents that are needed. Only layouts use this, so `demand` is called
-    /// only if there are any. A reader's form needs whole documents.
+    /// only if there are any. A reader's form and fields that are resolved need whole documents.
     pub fn set_demand(&mut self, demand: impl FnOnce() -> Demand) {
-        if self.collection.layouts.is_some() && self.collection.form.is_none() {
+        if self.collection.layouts.is_some() && !resolve::is_needed(&self.collection) {
             self.reader = Some(Arc::new(Reader::new(demand())));
         }
     }

@@ -138,8 +138,28 @@ pub fn needed_paths(
     sort: Option<&SortSpec>,
     returned: Vec<String>,
 ) -> Option<Vec<String>> {
+    all_paths(filter, sort, returned, false)
+}
+
+/// The same for documents that are read in part: their fields are those of the whole documents,
+/// also for expressions, which distinguish null from missing.
+#[must_use]
+pub fn read_paths(
+    filter: Option<&Filter>,
+    sort: Option<&SortSpec>,
+    returned: Vec<String>,
+) -> Option<Vec<String>> {
+    all_paths(filter, sort, returned, true)
+}
+
+fn all_paths(
+    filter: Option<&Filter>,
+    sort: Option<&SortSpec>,
+    returned: Vec<String>,
+    expressions: bool,
+) -> Option<Vec<String>> {
     let mut needed = returned;
-    if !filter.is_none_or(|filter| paths(filter.root(), &mut needed)) {
+    if !filter.is_none_or(|filter| add_paths(filter.root(), expressions, &mut needed)) {
         return None;
     }
     if let Some(sort) = sort {
@@ -171,12 +191,17 @@ impl Access {
 
 /// Adds the paths that a filter reads. Returns false if it reads more than paths.
 pub(super) fn paths(node: &Node, out: &mut Vec<String>) -> bool {
+    add_paths(node, false, out)
+}
+
+/// The same; `expressions` says whether those of `$expr` count.
+fn add_paths(node: &Node, expressions: bool, out: &mut Vec<String>) -> bool {
     match node {
         Node::Const(_) => true,
         Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => {
-            nodes.iter().all(|node| paths(node, out))
+            nodes.iter().all(|node| add_paths(node, expressions, out))
         }
-        Node::Not(node) => paths(node, out),
+        Node::Not(node) => add_paths(node, expressions, out),
         Node::Leaf(leaf) => {
             out.push(leaf.path.text().to_owned());
             !matches!(leaf.test, Test::Near(_))
@@ -184,6 +209,9 @@ pub(super) fn paths(node: &Node, out: &mut Vec<String>) -> bool {
         Node::ElemMatchObject { path, .. } | Node::ElemMatchValue { path, .. } => {
             out.push(path.text().to_owned());
             true
+        }
+        Node::Expr(node) if expressions => {
+            node.expr.read_paths().map(|read| out.extend(read)).is_some()
         }
         _ => false,
     }

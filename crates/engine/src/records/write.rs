@@ -347,6 +347,10 @@ pub(crate) fn delete_stored(
     if !txn.delete_later(collection, &key) {
         layout::delete(collection, &mut txn.snapshot, key)?;
     }
-    txn.count(collection, -1, -(old.bytes().len() as i64));
+    let size = match txn.part_of(collection, record) {
+        None => old.bytes().len(),
+        Some(demand) => layout::whole_size(collection, old, &demand),
+    };
+    txn.count(collection, -1, -(size as i64));
     Ok(())
 }

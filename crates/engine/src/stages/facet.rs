@@ -5,7 +5,9 @@
 
 use super::explained::{ExplainedStage, ExplainedStages};
 use super::privileges::{PipelinePrivileges, Privilege};
-use super::{CompiledPipeline, Rewriting, Stage, StageContext, StageRow, Within};
+use super::{
+    CompiledPipeline, Rewriting, Stage, StageContext, StageReads, StageRow, Within, needed,
+};
 use crate::exec::{Doc, Examined, Stream};
 use crate::memory::Share;
 use crate::operation::Operation;
@@ -119,6 +121,14 @@ fn check_name(name: &str) -> Result<()> {
 impl Stage for Facet {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         Box::new(Facets { input, parts: self.parts.clone(), done: false, watched: Vec::new() })
+    }
+
+    fn reads(&self) -> Option<StageReads> {
+        let mut paths = Vec::new();
+        for part in self.parts.iter() {
+            paths.extend(needed::by(&part.stages, None)?);
+        }
+        Some(StageReads { paths, passes: false })
     }
 
     fn explain(&self, out: &mut Writer<'_>) {

@@ -5,15 +5,17 @@ use super::nested::{Nested, collect};
 use super::table::Table;
 use crate::catalog::{Collection, Index, IndexKind, IndexState};
 use crate::exec::entries::damaged;
-use crate::exec::scan::{Scan, dangling, fetch};
+use crate::exec::scan::{Scan, dangling, fetch_part};
 use crate::exec::{Doc, Examined, Stream};
 use crate::index::maintain::record_of;
+use crate::layout::Reader;
 use crate::operation::Operation;
 use crate::planner::restrictions::Restrictions;
 use crate::planner::{Access, Candidate, KeyRange};
 use crate::records::resolve;
 use crate::store_failed;
 use hashbrown::HashMap;
+use patterns::layout::Demand;
 use query::filter::Filter;
 use query::interrupt;
 use smallvec::SmallVec;
@@ -35,6 +37,10 @@ pub(super) struct Foreign {
     cache: Cache,
     examined: Examined,
     scans: u64,
+    /// What is read of the documents; `None` for all.
+    pub(super) needed: Option<Vec<String>>,
+    /// For whom documents that can be read in part are read.
+    reader: Option<Arc<Reader>>,
     /// Whether it may read the whole collection where queries must not (`notablescan`).
     pub(super) may_scan: bool,
 }
@@ -167,13 +173,26 @@ impl Foreign {
             cache: Cache::default(),
             examined: Examined::default(),
             scans: 0,
+            needed: None,
+            reader: None,
             may_scan: false,
         }
     }
 
     /// What was examined outside streams.
     pub(super) fn examined(&self) -> Examined {
-        self.examined
+        let (documents, bytes) =
+            self.reader.as_ref().map_or((0, 0), |reader| (reader.records(), reader.bytes()));
+        Examined {
+            documents: self.examined.documents + documents,
+            bytes: self.examined.bytes + bytes,
+            ..self.examined
+        }
+    }
+
+    /// What is read of a document.
+    fn demand(&self) -> Demand {
+        self.needed.clone().map_or_else(|| Demand::WHOLE.clone(), Demand::of)
     }
 
     /// Decides how documents will be found.
@@ -238,7 +257,11 @@ impl Foreign {
             let restrictions = Restrictions::current();
             let no_scans = restrictions.no_scans && !self.may_scan;
             let _restricted = Restrictions { no_scans, ..restrictions }.enter();
-            return Ok(Matches::Stream(nested.open_matching(filter.as_doc(), self.base)?));
+            return Ok(Matches::Stream(nested.open_matching(
+                filter.as_doc(),
+                self.base,
+                self.needed.as_deref(),
+            )?));
         }
         let collation = nested.kept().collation.clone();
         let key_of = |value: &Val<'_>| keys::key_with(*value, collation.as_deref());
@@ -275,10 +298,11 @@ impl Foreign {
                 for key in &keys {
                     op.check()?;
                     self.examined.keys += 1;
-                    let Some(row) = fetch(snapshot, collection, Bytes::copy_from(key))? else {
-                        continue;
-                    };
-                    self.examined.documents += 1;
+                    let record = Bytes::copy_from(key);
+                    let row = fetch_part(snapshot, collection, record, self.reader.as_ref())?;
+                    let Some(row) = row else { continue };
+                    // A reader counts records.
+                    self.examined.documents += u64::from(self.reader.is_none());
                     let doc = resolve::resolve_document(collection, snapshot, row.doc)?;
                     if passes(&doc)? {
                         docs.push(Doc::Stored(doc));
@@ -287,10 +311,11 @@ impl Foreign {
             }
             FindMethod::Index(snapshot, collection, index) => {
                 if let ([key], false) = (keys.as_slice(), index.repeats()) {
-                    let (found, examined) = by_key((snapshot, collection, index), key, op)?;
+                    let reader = self.reader.as_ref();
+                    let (found, examined) = by_key((snapshot, collection, index), key, reader, op)?;
                     if let Some(found) = found {
                         self.examined.keys += examined;
-                        self.examined.documents += examined;
+                        self.examined.documents += if reader.is_none() { examined } else { 0 };
                         for doc in found {
                             if passes(&doc)? {
                                 docs.push(doc);
@@ -301,6 +326,7 @@ impl Foreign {
                 }
                 let access = entries_of(index, keys);
                 let mut scan = Scan::new(snapshot.clone(), collection.clone(), &access);
+                scan.set_demand(|| self.demand());
                 while docs.len() < FEW {
                     let Some(row) = scan.next(op)? else {
                         let examined = scan.examined();
@@ -324,6 +350,13 @@ impl Foreign {
     /// Chooses an index if one fits; otherwise builds the table, if it fits into memory.
     fn choose(&mut self, nested: &Nested, op: &Operation) -> Result<FindMethod> {
         if let Some(way) = self.index_way(nested) {
+            if let FindMethod::Id(_, collection) | FindMethod::Index(_, collection, _) = &way
+                && collection.layouts.is_some()
+            {
+                let whole = resolve::is_needed(collection);
+                let demand = if whole { Demand::WHOLE.clone() } else { self.demand() };
+                self.reader = Some(Arc::new(Reader::new(demand)));
+            }
             return Ok(way);
         }
         let forbidden = Restrictions::current().no_scans && !self.may_scan;
@@ -331,7 +364,7 @@ impl Foreign {
             return Ok(FindMethod::Query);
         }
         self.scans += 1;
-        let mut all = nested.open_below(self.base)?;
+        let mut all = nested.open_below(self.base, self.needed.as_deref())?;
         // The overhead per document is about the size of a small document.
         let bytes_max = op.sort_bytes_max();
         let mut share = op.share();
@@ -382,6 +415,7 @@ impl Foreign {
 fn by_key(
     (snapshot, collection, index): (&Snapshot, &Collection, &Index),
     key: &[u8],
+    reader: Option<&Arc<Reader>>,
     op: &Operation,
 ) -> Result<(Option<SmallVec<[Doc; 2]>>, u64)> {
     let mut from = SmallVec::<[u8; 64]>::from_slice(&index.prefix());
@@ -401,7 +435,7 @@ fn by_key(
             return Ok((None, 0));
         }
         let record = record_of(index, entry).ok_or_else(|| damaged(index))?;
-        let row = fetch(snapshot, collection, Bytes::copy_from(record))?;
+        let row = fetch_part(snapshot, collection, Bytes::copy_from(record), reader)?;
         let row = row.ok_or_else(|| dangling(collection))?;
         docs.push(Doc::Stored(resolve::resolve_document(collection, snapshot, row.doc)?));
     }

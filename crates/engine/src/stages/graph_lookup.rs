@@ -5,9 +5,10 @@ use super::lookup::field;
 use super::nested::{Nested, string_field};
 use super::privileges::Privilege;
 use super::unwind::with_value;
-use super::{Stage, StageContext, StageRow, Within};
+use super::{Stage, StageContext, StageReads, StageRow, Within, needed};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
+use crate::planner::cover;
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use query::filter::Filter;
@@ -28,6 +29,8 @@ pub(super) static ROW: StageRow = StageRow {
 struct GraphLookup {
     spec: Arc<Spec>,
     source: OwnedVal,
+    /// What is read of the documents that are reached; `None` for all.
+    needed: Option<Vec<String>>,
 }
 
 struct Spec {
@@ -132,18 +135,43 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let nested = Nested::new(context, Within::Lookup, reads, RawDoc::empty(), &[])?;
     let spec =
         Spec { nested, place, start, connect_from, connect_to, depth_max, depth_field, restrict };
-    Ok(Box::new(GraphLookup { spec: Arc::new(spec), source: value.into() }))
+    Ok(Box::new(GraphLookup { spec: Arc::new(spec), source: value.into(), needed: None }))
+}
+
+impl Spec {
+    /// What is read of the documents that are reached, if these paths are read of the result.
+    fn needed(&self, after: &[String]) -> Option<Vec<String>> {
+        let paths = needed::within(self.place.text(), after)?;
+        let restrict = self.restrict.as_ref().map(|(_, filter)| &**filter);
+        let mut paths = cover::read_paths(restrict, None, paths)?;
+        paths.extend([&self.connect_from, &self.connect_to].map(|path| path.text().to_owned()));
+        Some(paths)
+    }
 }
 
 impl Stage for GraphLookup {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        let Spec { connect_to, restrict, .. } = &*self.spec;
+        let mut foreign = Foreign::new(connect_to.clone(), false, restrict.clone());
+        foreign.needed.clone_from(&self.needed);
         Box::new(Following {
             input,
-            foreign: Foreign::new(self.spec.connect_to.clone(), false, self.spec.restrict.clone()),
+            foreign,
             spec: self.spec.clone(),
             arena: Bump::new(),
             examined: Examined::default(),
         })
+    }
+
+    fn reads(&self) -> Option<StageReads> {
+        Some(StageReads { paths: self.spec.start.read_paths()?, passes: true })
+    }
+
+    fn set_read_after(&mut self, after: &dyn Fn() -> Option<Vec<String>>) {
+        if !self.spec.nested.has_parts() {
+            return;
+        }
+        self.needed = after().and_then(|after| self.spec.needed(&after));
     }
 
     fn explain(&self, out: &mut Writer<'_>) {

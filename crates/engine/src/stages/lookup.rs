@@ -11,7 +11,9 @@ use super::foreign::{Foreign, Matches, Strategy, is_plain, question, values_at};
 use super::nested::{Compiled, Nested, collect, string_field};
 use super::privileges::Privilege;
 use super::unwind::with_value;
-use super::{Role, Stage, StageContext, StageRow, UnwindSpec, Within, match_stage};
+use super::{
+    Role, Stage, StageContext, StageReads, StageRow, UnwindSpec, Within, match_stage, needed,
+};
 use crate::exec::{Doc, Examined, Stream};
 use crate::memory::Share;
 use crate::operation::Operation;
@@ -49,6 +51,8 @@ struct Spec {
     unwinding: Option<UnwindSpec>,
     /// The copies that replace the foreign side, if a document has all of them.
     copied: Option<Copied>,
+    /// What the stages behind it read of the foreign documents; `None` for all.
+    after: Option<Vec<String>>,
 }
 
 fn refuse<T>(message: impl Into<String>) -> Result<T> {
@@ -140,7 +144,8 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let own = pipeline.unwrap_or(RawDoc::empty());
     let nested = Nested::new(context, Within::Lookup, (from, foreign), own, &names)?;
     let place = field(place)?;
-    let spec = Spec { nested, place, fields, variables: compiled, unwinding: None, copied };
+    let variables = compiled;
+    let spec = Spec { nested, place, fields, variables, unwinding: None, copied, after: None };
     // A pipeline that does not compile is refused before anything runs.
     let first = spec.state()?;
     let pool = Mutex::new(vec![first]);
@@ -175,6 +180,32 @@ impl Stage for Lookup {
         let Some(spec) = Arc::get_mut(&mut self.spec) else { return false };
         spec.unwinding = Some(unwind.clone());
         true
+    }
+
+    fn reads(&self) -> Option<StageReads> {
+        // Copies stand anywhere in the document.
+        if self.spec.copied.is_some() {
+            return None;
+        }
+        let mut paths: Vec<String> = Vec::new();
+        paths.extend(self.spec.fields.iter().map(|(near, _)| near.text().to_owned()));
+        for (_, variable) in &self.spec.variables {
+            paths.extend(variable.read_paths()?);
+        }
+        Some(StageReads { paths, passes: true })
+    }
+
+    fn set_read_after(&mut self, after: &dyn Fn() -> Option<Vec<String>>) {
+        if !self.spec.nested.has_parts() {
+            return;
+        }
+        let Some(spec) = Arc::get_mut(&mut self.spec) else { return };
+        spec.after = after().and_then(|after| needed::within(spec.place.text(), &after));
+        for LookupState { compiled, join, .. } in self.pool.lock().iter_mut() {
+            if let Some(join) = join {
+                join.foreign.needed = self.spec.needed(compiled, join.foreign.field());
+            }
+        }
     }
 
     fn explain(&self, out: &mut Writer<'_>) {
@@ -240,7 +271,7 @@ struct Join {
 impl Spec {
     fn state(&self) -> Result<LookupState> {
         let compiled = self.nested.compile()?;
-        let join = match &self.fields {
+        let mut join = match &self.fields {
             Some((_, far)) => {
                 let mut foreign = Foreign::new(far.clone(), false, None);
                 // As in MongoDB, a plain join may read everything in spite of 'notablescan'.
@@ -249,7 +280,21 @@ impl Spec {
             }
             None => self.correlation(&compiled)?,
         };
+        if let Some(join) = &mut join {
+            join.foreign.needed = self.needed(&compiled, join.foreign.field());
+        }
         Ok(LookupState { compiled, join, cached: Cached::Unknown })
+    }
+
+    /// What is read of the foreign documents that a field finds; `None` for all.
+    fn needed(&self, compiled: &Compiled, field: &Path) -> Option<Vec<String>> {
+        if !self.nested.has_parts() {
+            return None;
+        }
+        let stages = if self.fields.is_some() { compiled.own() } else { &*compiled.joined };
+        let mut paths = needed::by(stages, self.after.as_deref())?;
+        paths.push(field.text().to_owned());
+        Some(paths)
     }
 
     /// Whether the pipeline begins with `$documents` instead of reading a collection.
@@ -415,7 +460,7 @@ impl LookupState {
         if self.compiled.constant > 0 && !matches!(self.cached, Cached::Refused) {
             return self.after_cache(spec, examined, op);
         }
-        Ok(Matches::Stream(spec.nested.read(&self.compiled.joined)?))
+        Ok(Matches::Stream(spec.nested.read(&self.compiled.joined, spec.after.as_deref())?))
     }
 
     /// Runs a pipeline that begins with `$documents`: those with one of the values go on.
@@ -424,7 +469,7 @@ impl LookupState {
         let (front, rest) = stages.split_at(1.min(stages.len()));
         let question = question(far.text(), values, None);
         let filter = match_stage::make(question.as_doc(), &spec.nested.kept().with_deferred(&[]))?;
-        let found = open_stages(std::slice::from_ref(&filter), spec.nested.read(front)?);
+        let found = open_stages(std::slice::from_ref(&filter), spec.nested.read(front, None)?);
         Ok(Matches::Stream(open_stages(rest, found)))
     }
 
@@ -438,7 +483,8 @@ impl LookupState {
         let stages = &self.compiled.joined;
         let (front, rest) = stages.split_at(self.compiled.constant.min(stages.len()));
         if let Cached::Unknown = self.cached {
-            let mut stream = spec.nested.read(front)?;
+            let read = needed::by(rest, spec.after.as_deref());
+            let mut stream = spec.nested.read(front, read.as_deref())?;
             let mut share = op.share();
             let docs = collect(&mut *stream, op, CACHE_BYTES_MAX, &mut share)?;
             stream.examined(examined);
@@ -446,7 +492,7 @@ impl LookupState {
                 docs.map_or(Cached::Refused, |docs| Cached::Documents { docs, _share: share });
         }
         let Cached::Documents { docs, .. } = &self.cached else {
-            return Ok(Matches::Stream(spec.nested.read(stages)?));
+            return Ok(Matches::Stream(spec.nested.read(stages, spec.after.as_deref())?));
         };
         let found = Matches::few(docs.iter().cloned().collect());
         if rest.is_empty() {
@@ -469,7 +515,7 @@ fn planned(compiled: &mut Compiled, spec: &Spec, path: &str, value: Val<'_>) -> 
         return Err(Error::internal("a pipeline with a filter has a first stage"));
     };
     let original = std::mem::replace(front, filter);
-    let stream = spec.nested.read(&compiled.joined);
+    let stream = spec.nested.read(&compiled.joined, spec.after.as_deref());
     if let Some(front) = compiled.joined.first_mut() {
         *front = original;
     }
@@ -627,6 +673,9 @@ impl Stream for LookupStream {
         let examined = self.foreign_examined();
         out.count("totalDocsExamined", examined.documents);
         out.count("totalKeysExamined", examined.keys);
+        if self.spec.nested.has_parts() {
+            out.count("bytesRead", examined.bytes);
+        }
         let join = self.state.as_ref().and_then(|state| state.join.as_ref());
         let scans = join.map_or(0, |join| join.foreign.scans());
         out.count("collectionScans", scans);

@@ -71,6 +71,7 @@ pub(crate) use densify::ADDED_MAX as DENSIFY_ADDED_MAX;
 pub(crate) use geo_near::GeoNear;
 pub(crate) use group::Fused;
 pub use inner_rules::Rewriting;
+pub use needed::StageReads;
 pub(crate) use nested::DEPTH_MAX as SUB_PIPELINE_DEPTH_MAX;
 pub(crate) use position::check_source;
 pub(crate) use privileges::PipelinePrivileges;
@@ -105,6 +106,14 @@ pub trait Stage: Send + Sync {
     fn absorb(&mut self, _next: &dyn Stage, _context: &StageContext<'_>) -> bool {
         false
     }
+
+    /// What it reads of its input, if its role does not tell; `None` if that is not known.
+    fn reads(&self) -> Option<StageReads> {
+        None
+    }
+
+    /// Takes what the stages behind it read of its results; `None` for everything.
+    fn set_read_after(&mut self, _after: &dyn Fn() -> Option<Vec<String>>) {}
 
     /// Writes the stage for explain.
     fn explain(&self, out: &mut Writer<'_>);
@@ -328,6 +337,12 @@ pub fn compile(
         }
     }
     position::check(&rows, context.within)?;
+    for at in 1..=stages.len() {
+        let (front, rest) = stages.split_at_mut(at);
+        if let Some(stage) = front.last_mut() {
+            stage.set_read_after(&|| needed::by(rest, None));
+        }
+    }
     Ok(CompiledPipeline { stages, constant, rewriting })
 }
 

@@ -3,12 +3,21 @@
 
 use super::{Role, Stage};
 use crate::planner::cover;
+use patterns::paths::meet;
 use query::filter::Filter;
 use query::sort::SortSpec;
 
+/// What a stage reads of the documents that it gets, for stages whose role does not tell.
+pub struct StageReads {
+    /// The paths.
+    pub paths: Vec<String>,
+    /// Whether the rest of the documents goes on to the next stage.
+    pub passes: bool,
+}
+
 /// The paths that stages read of the documents that the first of them gets; `None` for whole
-/// documents, or if that is not known.
-pub(super) fn by(stages: &[Box<dyn Stage>]) -> Option<Vec<String>> {
+/// documents, or if that is not known. `after` is what is read of their results, `None` for all.
+pub(super) fn by(stages: &[Box<dyn Stage>], after: Option<&[String]>) -> Option<Vec<String>> {
     let mut paths = Vec::new();
     for stage in stages {
         match stage.role() {
@@ -29,16 +38,37 @@ pub(super) fn by(stages: &[Box<dyn Stage>]) -> Option<Vec<String>> {
                 return Some(paths);
             }
             Role::Count(_) => return Some(paths),
-            Role::Near(_) | Role::Source | Role::Output(_) | Role::Lookup { .. } | Role::Other => {
-                return None;
+            Role::Lookup { .. } | Role::Other => {
+                let reads = stage.reads()?;
+                paths.extend(reads.paths);
+                if !reads.passes {
+                    return Some(paths);
+                }
             }
+            Role::Near(_) | Role::Source | Role::Output(_) => return None,
         }
     }
-    None
+    paths.extend_from_slice(after?);
+    Some(paths)
+}
+
+/// The paths that are read of documents which stand in a field, or in an array in it, if these are
+/// read of the outer document; `None` for whole documents.
+pub(super) fn within(field: &str, after: &[String]) -> Option<Vec<String>> {
+    let mut paths = Vec::new();
+    for read in after.iter().filter(|read| meet(read, field)) {
+        let below = read.strip_prefix(field)?.strip_prefix('.')?;
+        // A number may be a place in the array.
+        if below.starts_with(|first: char| first.is_ascii_digit()) {
+            return None;
+        }
+        paths.push(below.to_owned());
+    }
+    Some(paths)
 }
 
 /// Adds what a filter or a sort reads.
 fn add(filter: Option<&Filter>, sort: Option<&SortSpec>, paths: &mut Vec<String>) -> Option<()> {
-    *paths = cover::needed_paths(filter, sort, std::mem::take(paths))?;
+    *paths = cover::read_paths(filter, sort, std::mem::take(paths))?;
     Some(())
 }

@@ -7,6 +7,7 @@
 use super::explained::ExplainedPipeline;
 use super::{
     CompiledPipeline, OwnedContext, Rewriting, Role, Stage, StageContext, Within, match_stage,
+    needed,
 };
 use crate::catalog::{Collection, faces};
 use crate::exec::Stream;
@@ -184,18 +185,28 @@ impl Nested {
     }
 
     /// Returns the documents of the views below, or of the collection, that match a filter. `base`
-    /// skips the views.
-    pub(super) fn open_matching(&self, filter: RawDoc<'_>, base: bool) -> Result<Box<dyn Stream>> {
+    /// skips the views. `after` is what is read of the documents, `None` for all.
+    pub(super) fn open_matching(
+        &self,
+        filter: RawDoc<'_>,
+        base: bool,
+        after: Option<&[String]>,
+    ) -> Result<Box<dyn Stream>> {
         let filter = vec![match_stage::make(filter, &self.kept.get())?];
         if self.below.is_empty() || base {
-            return self.read(&filter);
+            return self.read(&filter, after);
         }
-        Ok(open_stages(&filter, self.read(&self.below)?))
+        let read = needed::by(&filter, after);
+        Ok(open_stages(&filter, self.read(&self.below, read.as_deref())?))
     }
 
     /// The documents of the views below, or of the collection.
-    pub(super) fn open_below(&self, base: bool) -> Result<Box<dyn Stream>> {
-        self.read(if base { &[] } else { &self.below })
+    pub(super) fn open_below(
+        &self,
+        base: bool,
+        after: Option<&[String]>,
+    ) -> Result<Box<dyn Stream>> {
+        self.read(if base { &[] } else { &self.below }, after)
     }
 
     /// Writes the plan of compiled stages over the collection `name` for explain, with statistics
@@ -238,11 +249,19 @@ impl Nested {
             .ok_or_else(|| Error::internal("a pipeline that was only checked does not run"))
     }
 
-    /// The documents of compiled stages over the collection.
-    pub(super) fn read(&self, stages: &[Box<dyn Stage>]) -> Result<Box<dyn Stream>> {
-        let snapshot = &self.scope()?.snapshot;
-        let (stream, _) = pipeline::open(stages, self.collection.as_ref(), snapshot, None)?;
-        Ok(stream)
+    /// The documents of compiled stages over the collection. `after` is what is read of them,
+    /// `None` for all.
+    pub(super) fn read(
+        &self,
+        stages: &[Box<dyn Stage>],
+        after: Option<&[String]>,
+    ) -> Result<Box<dyn Stream>> {
+        pipeline::open(stages, self.collection.as_ref(), &self.scope()?.snapshot, after)
+    }
+
+    /// Whether documents of the collection can be read in part.
+    pub(super) fn has_parts(&self) -> bool {
+        self.collection.as_ref().is_some_and(|collection| collection.layouts.is_some())
     }
 
     /// The rules that decide how `read` runs compiled stages.
@@ -258,6 +277,11 @@ impl Compiled {
     /// Opens the pipeline over documents of the views below.
     pub(super) fn open_own(&self, stream: Box<dyn Stream>) -> Box<dyn Stream> {
         open_stages(&self.own, stream)
+    }
+
+    /// The stages that `open_own` opens.
+    pub(super) fn own(&self) -> &[Box<dyn Stage>] {
+        &self.own
     }
 
     /// Adds the rules of the pipeline that `open_own` opens.

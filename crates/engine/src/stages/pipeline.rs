@@ -91,8 +91,7 @@ pub fn optimised(pipeline: DocBuf) -> (DocBuf, Fired) {
     (stages.unwrap_or(pipeline), fired)
 }
 
-/// Opens a pipeline. Returns its documents, and the plan of its leading stages if it reads a
-/// collection.
+/// Opens a pipeline. Returns its documents. `after` is what is read of them, `None` for all.
 ///
 /// # Errors
 /// Errors of the planner.
@@ -100,9 +99,10 @@ pub fn open(
     stages: &[Box<dyn Stage>],
     collection: Option<&Arc<Collection>>,
     snapshot: &Snapshot,
-    hint: Option<Val<'_>>,
-) -> Result<(Box<dyn Stream>, Option<Plan>)> {
-    open_with_metadata(stages, collection, snapshot, hint, MetaRequest::default(), None)
+    after: Option<&[String]>,
+) -> Result<Box<dyn Stream>> {
+    let wanted = MetaRequest::default();
+    Ok(open_for(stages, collection, snapshot, (None, after), wanted, None)?.0)
 }
 
 /// The metadata that `$meta` in a pipeline needs of its input documents.
@@ -123,7 +123,8 @@ impl MetaRequest {
     }
 }
 
-/// Same as `open`, with metadata for `$meta`. Records the plan in the operation.
+/// Same as `open`, with metadata for `$meta`. Records the plan in the operation. Returns also the
+/// plan of the leading stages, if the pipeline reads a collection.
 ///
 /// # Errors
 /// Errors of the planner.
@@ -132,6 +133,17 @@ pub fn open_with_metadata(
     collection: Option<&Arc<Collection>>,
     snapshot: &Snapshot,
     hint: Option<Val<'_>>,
+    wanted: MetaRequest,
+    op: Option<&Operation>,
+) -> Result<(Box<dyn Stream>, Option<Plan>)> {
+    open_for(stages, collection, snapshot, (hint, None), wanted, op)
+}
+
+fn open_for(
+    stages: &[Box<dyn Stage>],
+    collection: Option<&Arc<Collection>>,
+    snapshot: &Snapshot,
+    (hint, after): (Option<Val<'_>>, Option<&[String]>),
     wanted: MetaRequest,
     op: Option<&Operation>,
 ) -> Result<(Box<dyn Stream>, Option<Plan>)> {
@@ -144,7 +156,7 @@ pub fn open_with_metadata(
         return Ok((open_stages(stages, Box::new(Ready(Vec::new().into_iter()))), None));
     };
     let plain = !wanted.any() && !sort_provides_key(stages);
-    let arranged = Arranged::new(stages, collection, snapshot, hint, plain)?;
+    let arranged = Arranged::new(stages, collection, snapshot, (hint, after), plain)?;
     let Arranged { front, fused } = arranged;
     if let Some(op) = op {
         front.note_in(collection, hint.is_some(), op);
@@ -185,12 +197,12 @@ struct Arranged {
 
 impl Arranged {
     /// Applies the rules. `plain` is false when metadata is needed, which only documents that are
-    /// read one by one have.
+    /// read one by one have. `after` is what is read of the results, `None` for all.
     fn new(
         stages: &[Box<dyn Stage>],
         collection: &Arc<Collection>,
         snapshot: &Snapshot,
-        hint: Option<Val<'_>>,
+        (hint, after): (Option<Val<'_>>, Option<&[String]>),
         plain: bool,
     ) -> Result<Arranged> {
         let (extent, _) = logical::front(&stages);
@@ -209,7 +221,7 @@ impl Arranged {
         };
         let mut front = planned_front(stages, collection, snapshot, hint, &everything()?, &needs)?;
         if front.needed.is_none() && collection.layouts.is_some() && plain && !extent.is_near {
-            front.needed = needed::by(stages.get(front.stages..).unwrap_or(&[]));
+            front.needed = needed::by(stages.get(front.stages..).unwrap_or(&[]), after);
         }
         Ok(Arranged { front, fused })
     }
@@ -276,7 +288,8 @@ pub(super) fn open_rules(
     let mut at = 0;
     if let Some(collection) = collection {
         let plain = !wanted.any() && !sort_provides_key(stages);
-        let Arranged { front, fused } = Arranged::new(stages, collection, snapshot, hint, plain)?;
+        let Arranged { front, fused } =
+            Arranged::new(stages, collection, snapshot, (hint, None), plain)?;
         fired.add_all(front.fired);
         at = front.stages;
         if let Some(fused) = fused {
@@ -373,7 +386,7 @@ pub(super) fn explained_front(
     hint: Option<Val<'_>>,
 ) -> Result<Front> {
     let plain = !sort_provides_key(stages);
-    Ok(Arranged::new(stages, collection, snapshot, hint, plain)?.front)
+    Ok(Arranged::new(stages, collection, snapshot, (hint, None), plain)?.front)
 }
 
 /// The projection on the fields that a group reads.

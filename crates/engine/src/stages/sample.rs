@@ -1,6 +1,6 @@
 //! `$sample`: returns documents chosen at random.
 
-use super::{Stage, StageContext, StageRow};
+use super::{Stage, StageContext, StageReads, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
@@ -41,6 +41,10 @@ fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 impl Stage for Sample {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         Box::new(Sampling { input, size: Some(self.0), docs: Vec::new().into_iter(), meta: None })
+    }
+
+    fn reads(&self) -> Option<StageReads> {
+        Some(StageReads { paths: Vec::new(), passes: true })
     }
 
     fn explain(&self, out: &mut Writer<'_>) {

@@ -1,7 +1,7 @@
 //! `$skip`: skips the first documents.
 
 use super::limit::whole_number;
-use super::{Stage, StageContext, StageRow};
+use super::{Stage, StageContext, StageReads, StageRow};
 use crate::exec::{Doc, Stream};
 use crate::operation::Operation;
 use value::{Result, Val, Writer};
@@ -18,6 +18,10 @@ fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 impl Stage for Skip {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         Box::new(Skipped { input, left: self.0 })
+    }
+
+    fn reads(&self) -> Option<StageReads> {
+        Some(StageReads { paths: Vec::new(), passes: true })
     }
 
     fn explain(&self, out: &mut Writer<'_>) {

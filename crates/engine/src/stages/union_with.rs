@@ -3,7 +3,7 @@
 use super::explained::ExplainedPipeline;
 use super::nested::{Compiled, Nested};
 use super::privileges::{PipelinePrivileges, Privilege};
-use super::{Stage, StageContext, StageRow, Within};
+use super::{Stage, StageContext, StageReads, StageRow, Within};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use crate::planner::logical::InnerFired;
@@ -108,6 +108,10 @@ impl Stage for UnionWith {
         })
     }
 
+    fn reads(&self) -> Option<StageReads> {
+        Some(StageReads { paths: Vec::new(), passes: true })
+    }
+
     fn explain(&self, out: &mut Writer<'_>) {
         self.other.explain(self.from.as_deref(), None, out);
     }
@@ -168,7 +172,7 @@ impl Stream for Union {
                 let (second, watched) = nested.watch(&compiled.joined)?;
                 (self.second, self.watched) = (Some(second), Some(watched));
             } else {
-                self.second = Some(nested.read(&compiled.joined)?);
+                self.second = Some(nested.read(&compiled.joined, None)?);
             }
         }
         let Some(second) = &mut self.second else { return Ok(None) };
