@@ -23,6 +23,11 @@ static FORMS: &[(&str, &str)] = &[
           fields: {n: {$count: {}}, first: {$first: '$x'}}}",
     ),
     (
+        "approximate",
+        "{kind: 'approximation', name: 'p', from: 'c', on: {local: '_id', foreign: 'parent'}, filter: {x: 1},
+          window: {field: 'at', last: '30d'}, fields: {n: {count: {}}, users: {distinct: '$user'}}}",
+    ),
+    (
         "attributes",
         "{kind: 'attribute', name: 'p', from: 'specs', as: 'kv', index: {suffix: ['price']},
           keys: {exclude: ['secret'], max: 50}, duplicates: 'keep', layout: 'array', nested: 'opaque'}",
@@ -145,6 +150,7 @@ static ACCEPTED_BY: &[(&str, &str, &[&str])] = &[
     ("subset", "fields", &["[]", "['word']"]),
     // A path alone is the foreign one.
     ("children", "on", &["'word'"]),
+    ("approximate", "on", &["'word'"]),
     ("elements", "on", &["'word'"]),
     ("elements", "unwind", &["'word'", "'$a'"]),
     ("subset", "on", &["'word'"]),

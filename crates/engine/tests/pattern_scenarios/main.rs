@@ -20,6 +20,10 @@
 //! | | 5, 6 upsert twice, change of parent | `computed_5_and_6_an_upsert_counts_once_and_moves_whole` |
 //! | | 7 64 clients, a hot parent | `computed_7_sixty_four_clients_and_one_who_edits_the_parent`; with kills: `a_hot_parent_equals_its_children_after_every_kill` in `crates/spec/tests/patterns` |
 //! | | 8 exact doubles, a second pattern | `computed_8_sums_of_doubles_are_exact_and_patterns_do_not_disturb_each_other` |
+//! | approximation | 1 a million distinct users | `a_million_values_are_within_three_times_the_error_in_99_of_100_runs` in `crates/patterns`; through commands `approximation_1_twenty_thousand_users_are_counted_within_the_error` |
+//! | | 2 forty users | `approximation_2_forty_users_are_exactly_forty` |
+//! | | 3 inserted and deleted | `approximation_3_what_is_deleted_no_longer_counts` |
+//! | | 8 bounds | `approximation_8_values_show_their_bounds` |
 //! | tree | 1 derived fields | `tree_1_a_node_knows_where_it_is` |
 //! | | 2 a move | `tree_2_a_subtree_moves_at_once` |
 //! | | 3 a cycle | `tree_3_a_cycle_is_refused` |
@@ -67,6 +71,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod approximation;
 mod arrays;
 mod attribute;
 mod computed;

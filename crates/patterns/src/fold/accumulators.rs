@@ -9,6 +9,7 @@
 use super::kept::KeptFields;
 use super::moments::Moments;
 use super::ranks::{self, Ranks};
+use super::sketch::{self, Bounded, FORMAT, Histogram, Sketch, whole_number};
 use super::tally::Tally;
 use bumpalo::Bump;
 use query::ParseContext;
@@ -80,6 +81,8 @@ pub enum Accumulator {
     Set(AccumulatorSpec),
     /// `{$size: {$addToSet: ...}}`: the number of distinct values.
     Distinct(AccumulatorSpec),
+    /// A field with a bounded error.
+    Sketch(Sketch),
 }
 
 /// What a ranking keeps of each child.
@@ -224,6 +227,7 @@ impl Accumulator {
         let env = Env::new(child, &arena);
         Ok(match self {
             Accumulator::Count => Contribution::Nothing,
+            Accumulator::Sketch(sketch) => sketch.part(&env)?,
             Accumulator::Sum(spec) | Accumulator::Average(spec) => {
                 let value = spec.argument(&env)?;
                 if value.is_number() {
@@ -331,6 +335,7 @@ impl Accumulator {
             | Accumulator::Distinct(_) => true,
             Accumulator::Deviation { .. }
             | Accumulator::Ranked { .. }
+            | Accumulator::Sketch(_)
             | Accumulator::United { .. } => false,
         }
     }
@@ -358,9 +363,10 @@ impl Accumulator {
     #[must_use]
     pub fn value(&self, children: i64, state: &AccumulatorState) -> OwnedVal {
         match (self, state) {
-            (Accumulator::Count, _) => OwnedVal::new(count(children)),
+            (Accumulator::Count, _) => OwnedVal::new(whole_number(children)),
+            (Accumulator::Sketch(sketch), state) => sketch.bounded(state).into_value(),
             (Accumulator::Distinct(_), AccumulatorState::Number(number)) => {
-                OwnedVal::new(count(*number))
+                OwnedVal::new(whole_number(*number))
             }
             (Accumulator::Distinct(_), _) => OwnedVal::new(Val::Int32(0)),
             (Accumulator::Deviation { sample, .. }, AccumulatorState::Moments(moments)) => {
@@ -406,16 +412,19 @@ impl Accumulator {
     }
 }
 
+/// The bounds of a field's value.
+pub(super) fn bounded(field: &Accumulator, children: i64, state: &AccumulatorState) -> Bounded {
+    match field {
+        Accumulator::Sketch(sketch) => sketch.bounded(state),
+        _ => sketch::exactly(field.value(children, state).get()),
+    }
+}
+
 /// The `$addToSet` of `{$size: {$addToSet: ...}}`.
 fn counted_set(spec: Val<'_>) -> Option<Val<'_>> {
     let (name, operand) = spec.as_doc()?.first()?;
     let (inner, _) = operand.as_doc()?.first()?;
     (name == "$size" && inner == "$addToSet").then(|| operand.get())
-}
-
-/// A count in the type that `$count` returns.
-fn count(number: i64) -> Val<'static> {
-    i32::try_from(number).map_or(Val::Int64(number), Val::Int32)
 }
 
 fn ranked(
@@ -470,6 +479,9 @@ fn array<'v>(values: impl Iterator<Item = Val<'v>>) -> OwnedVal {
     OwnedVal::new(Val::Array(RawDoc::new(&bytes)))
 }
 
+/// The field that distinguishes registers from other documents: the version of their form.
+const REGISTERS: &str = "hll";
+
 /// The state of one field of one group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum AccumulatorState {
@@ -484,6 +496,8 @@ pub enum AccumulatorState {
     Ranks(Ranks),
     /// The number of distinct values.
     Number(i64),
+    /// The highest ranks of registers, for an estimate of that number.
+    Registers(Histogram),
     /// The entries of a ranking that are in the result, or the values of a set, in order, with
     /// their positions.
     List(Vec<(Vec<u8>, OwnedVal)>),
@@ -500,6 +514,10 @@ impl AccumulatorState {
             }
             AccumulatorState::Ranks(ranks) => out.push_doc(|out| ranks.write(out)),
             AccumulatorState::Number(number) => out.push(Val::Int64(*number)),
+            AccumulatorState::Registers(histogram) => out.push_doc(|out| {
+                out.i32(REGISTERS, FORMAT).i32("p", histogram.bits().into());
+                out.append("h", Val::Binary(0, &histogram.to_bytes()));
+            }),
             AccumulatorState::List(list) => out.push_array(|out| {
                 for (place, value) in list {
                     out.push(Val::Binary(0, place));
@@ -526,6 +544,14 @@ impl AccumulatorState {
             }
             Val::Document(doc) if Ranks::is_in(doc) => {
                 AccumulatorState::Ranks(Ranks::from_doc(doc))
+            }
+            Val::Document(doc) if doc.find(REGISTERS).is_some() => {
+                let bits = doc.get("p").and_then(Val::as_i64_exact).unwrap_or(0);
+                let bytes = match doc.get("h") {
+                    Some(Val::Binary(_, bytes)) => bytes,
+                    _ => &[],
+                };
+                AccumulatorState::Registers(Histogram::from_bytes(bits as u8, bytes))
             }
             Val::Document(doc) => AccumulatorState::Tally(Tally::from_doc(doc)),
             Val::Int64(number) => AccumulatorState::Number(number),

@@ -6,7 +6,7 @@
 //! what it adds and removes (`groups`); `settle` applies all changes of a key at once and writes
 //! its targets.
 
-use super::accumulators::{Accumulator, AccumulatorState};
+use super::accumulators::{self, Accumulator, AccumulatorState};
 use super::groups::Child;
 use super::record::{Record, record_key};
 use super::unwind::{Siblings, Unwind};
@@ -46,6 +46,8 @@ pub struct Fold {
     pub skip_errors: bool,
     /// The paths that are read of the children.
     pub reads: Vec<String>,
+    /// Whether fields are shown with their bounds.
+    pub bounds: bool,
 }
 
 /// What children are grouped by.
@@ -463,14 +465,22 @@ impl Fold {
         self.fields
             .iter()
             .zip(&record.states)
-            .map(|(field, state)| {
-                (&field.path, Some(field.accumulator.value(record.children, state)))
-            })
+            .map(|(field, state)| (&field.path, Some(self.shown(field, record, state))))
             .collect()
     }
 
+    /// A field's value as it is stored in targets.
+    fn shown(&self, field: &Field, record: &Record, state: &AccumulatorState) -> OwnedVal {
+        if self.bounds {
+            let bounded = accumulators::bounded(&field.accumulator, record.children, state);
+            return bounded.into_document(record.at);
+        }
+        field.accumulator.value(record.children, state)
+    }
+
     pub(super) fn empty_record(&self) -> Record {
-        Record { children: 0, states: vec![AccumulatorState::Empty; self.fields.len()] }
+        let states = vec![AccumulatorState::Empty; self.fields.len()];
+        Record { children: 0, states, at: None }
     }
 
     pub(super) fn record(

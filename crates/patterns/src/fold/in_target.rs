@@ -31,6 +31,7 @@ impl Fold {
     fn fits_target(&self) -> bool {
         let counts = |fold: &Accumulator| matches!(fold, Accumulator::Count);
         self.has_one_target()
+            && !self.bounds
             && self.window.is_none()
             && self.fields.iter().any(|field| counts(&field.accumulator))
             && self
@@ -85,7 +86,7 @@ impl Fold {
         };
         let states =
             self.fields.iter().zip(sums.iter().copied()).map(state).collect::<Option<_>>()?;
-        Some(Record { children, states })
+        Some(Record { children, states, at: None })
     }
 
     /// The key of a group whose record is in its target.

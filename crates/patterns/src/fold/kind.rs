@@ -290,11 +290,12 @@ impl<F: Form> Kind for Folded<F> {
     fn expected(
         &self,
         fresh: &Pattern,
-        _documents: &mut dyn Documents,
+        documents: &mut dyn Documents,
         records: &mut Scratch,
         target: RawDoc<'_>,
         _known: &StateCache,
     ) -> Result<DocBuf> {
+        self.fold.align_target(fresh, documents, records, target)?;
         self.derive(fresh, records, target)
     }
 

@@ -8,6 +8,7 @@
 //!   if the target holds all of it.
 //! - `tally` (sums that can be undone), `moments` (deviations), `ranks` (medians, percentiles).
 //! - `kept`: what a ranking keeps of each child.
+//! - `sketch`: fields with a bounded error, which keep less than one entry for each child.
 //! - `unwind`: elements of an array of the children, each folded for itself.
 //! - `window`: children that count for some time only.
 //! - `kind`: kinds that consist of one fold; `answers`: the queries that they answer;
@@ -27,6 +28,7 @@ pub mod moments;
 mod ranks;
 mod record;
 mod settle;
+pub mod sketch;
 pub mod tally;
 mod unwind;
 mod verify;
@@ -38,5 +40,6 @@ pub use groups::{Child, Group, Groups};
 pub use kept::KeptFields;
 pub use kind::{Folded, Form};
 pub use record::GROUP;
+pub use sketch::{Sketch, SketchForm};
 pub use unwind::{Siblings, Unwind};
 pub use window::Window;

@@ -13,6 +13,8 @@ pub(super) struct Record {
     pub(super) children: i64,
     /// The state of each field.
     pub(super) states: Vec<AccumulatorState>,
+    /// When it last changed, if its fields show that.
+    pub(super) at: Option<i64>,
 }
 
 /// Key prefix of the records of groups; the encoded group key follows.
@@ -30,7 +32,8 @@ impl Record {
             list.iter().map(|(_, state)| AccumulatorState::read(state.get())).collect();
         states.resize(fields, AccumulatorState::Empty);
         let children = doc.get("n").and_then(Val::as_i64_exact).unwrap_or(0);
-        Record { children, states }
+        let at = doc.get("t").and_then(Val::as_i64_exact);
+        Record { children, states, at }
     }
 
     /// The record of a group whose state is in its target: its key, and the types of its fields.
@@ -71,6 +74,9 @@ impl Record {
             out.append("k", key);
             out.i64("n", self.children);
             out.array("f", |list| self.states.iter().for_each(|state| state.write(list)));
+            if let Some(at) = self.at {
+                out.i64("t", at);
+            }
         })
     }
 }

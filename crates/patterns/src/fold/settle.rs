@@ -37,7 +37,7 @@ impl Fold {
             }
         }
         // Most changes need only a few bytes of a record.
-        let in_place = pattern.phase.is_built() && !pattern.is_deferred();
+        let in_place = pattern.phase.is_built() && !pattern.is_deferred() && !self.bounds;
         let (mut behind, mut grown, mut stored) = (false, None, None);
         let mut shown = None;
         documents.change_state(pattern.id, &own_key, &mut |record| {
@@ -93,6 +93,9 @@ impl Fold {
             Stats::add(&pattern.stats.recomputed, 1);
         }
         record.children += group.gain();
+        if self.bounds {
+            record.at = Some(documents.now());
+        }
         for (number, field) in self.fields.iter().enumerate() {
             let Some(state) = record.states.get_mut(number) else { break };
             let changes = group
@@ -105,6 +108,9 @@ impl Fold {
             } else if let Some(wanted) = field.accumulator.percentiles() {
                 let prefix = entry_prefix(PLACE, number, encoded);
                 ranks::apply_changes(pattern, documents, &prefix, wanted, state, changes)?;
+            } else if let Accumulator::Sketch(sketch) = &field.accumulator {
+                let prefix = entry_prefix(MEMBER, number, encoded);
+                sketch.apply_changes(pattern, documents, &prefix, state, changes)?;
             } else if field.accumulator.is_set() {
                 let listed = matches!(field.accumulator, Accumulator::Set(_));
                 let prefix = entry_prefix(MEMBER, number, encoded);

@@ -1,13 +1,15 @@
 //! Checks of a fold: compares its records with those recomputed from the children.
 
-use super::{Fold, GROUP};
+use super::accumulators::Accumulator;
+use super::record::{MEMBER, Record, entry_prefix, record_key};
+use super::{Field, Fold, GROUP};
 use crate::documents::Documents;
 use crate::kind::{CheckedPart, MissingDocuments};
 use crate::pattern::{Pattern, Phase};
 use crate::queue;
 use crate::scratch::Scratch;
 use std::collections::BTreeSet;
-use value::{DocBuf, OwnedVal, Result, Val};
+use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
 
 impl Fold {
     /// Whether the records of the groups differ from the recomputed ones. Called only if something
@@ -25,6 +27,8 @@ impl Fold {
         if part.drift == 0 && pattern.phase != Phase::Degraded {
             return Ok(false);
         }
+        let aligned = self.aligned(pattern, documents, records)?;
+        let records = aligned.as_ref().unwrap_or(records);
         let (mut kept, mut same) = (0, true);
         // Groups whose record is in their target.
         let mut in_targets: Vec<(Vec<u8>, DocBuf)> = Vec::new();
@@ -51,6 +55,79 @@ impl Fold {
         let counted = |key: &&Vec<u8>| part.is_whole || is_group(key);
         let expected = records.states.keys().filter(counted).count();
         Ok(!same || kept != expected)
+    }
+
+    /// The recomputed records in the form of the stored ones; `None` if that does not depend on the
+    /// past.
+    fn aligned(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        records: &Scratch,
+    ) -> Result<Option<Scratch>> {
+        if !self.has_history() {
+            return Ok(None);
+        }
+        let mut aligned = Scratch { states: records.states.clone() };
+        for key in records.states.keys().filter(|key| key.first() == Some(&GROUP)) {
+            self.align(pattern, documents, &mut aligned, key.get(1..).unwrap_or(&[]))?;
+        }
+        Ok(Some(aligned))
+    }
+
+    /// Whether the form of a record may depend on what its group once had.
+    fn has_history(&self) -> bool {
+        let is_sketch = |field: &Field| matches!(field.accumulator, Accumulator::Sketch(_));
+        self.bounds || self.fields.iter().any(is_sketch)
+    }
+
+    /// Converts the recomputed record of a group to the form of the stored one, where that depends
+    /// on the past: when it last changed, and whether it once had more values than now.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(super) fn align(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        records: &mut Scratch,
+        encoded: &[u8],
+    ) -> Result<()> {
+        let own_key = record_key(encoded);
+        let (Some(stored), Some(doc)) =
+            (documents.state(pattern.id, &own_key)?, records.state(pattern.id, &own_key)?)
+        else {
+            return Ok(());
+        };
+        let stored = Record::of(stored.as_doc(), self.fields.len());
+        let mut record = Record::of(doc.as_doc(), self.fields.len());
+        record.at = stored.at;
+        let states = record.states.iter_mut().zip(&stored.states);
+        for (number, (field, (state, stored))) in self.fields.iter().zip(states).enumerate() {
+            if let Accumulator::Sketch(sketch) = &field.accumulator {
+                let prefix = entry_prefix(MEMBER, number, encoded);
+                sketch.align(pattern, records, &prefix, state, stored)?;
+            }
+        }
+        let kept = record.to_doc(doc.as_doc().get("k").unwrap_or(Val::Null));
+        records.set_state(pattern.id, &own_key, Some(kept))
+    }
+
+    /// As `align`, for the group of a target.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(super) fn align_target(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        records: &mut Scratch,
+        target: RawDoc<'_>,
+    ) -> Result<()> {
+        match self.local_key(target).filter(|_| self.has_history()) {
+            Some(key) => self.align(pattern, documents, records, &key),
+            None => Ok(()),
+        }
     }
 
     /// The groups that have children but no document.

@@ -19,23 +19,72 @@ use value::{DocBuf, Error, RawDoc, Result, Val};
 const FIELDS_MAX: usize = 200;
 
 pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
+    let fields = fields_of(options)?;
+    for (path, spec) in fields {
+        paths::check_deterministic(spec.get(), &format!("fields.{path}"))?;
+    }
+    let form = FieldForm {
+        fields,
+        skip_errors: skips_errors(options)?,
+        ordered: true,
+        parse: &|path, spec, order| {
+            Accumulator::parse(path, spec, order)
+                .map_err(|error| error.context(format!("fields.{path}: ")))
+        },
+    };
+    let Some((fold, declared)) = fold(options, collection, &form)? else {
+        return same(options, collection, fields, form.skip_errors);
+    };
+    let target = fold.target.clone();
+    Ok(Parsed { kind: Box::new(Folded { fold, form: Accumulators }), target, declared })
+}
+
+/// The option `fields`: for each path how it is maintained.
+pub(crate) fn fields_of<'a>(options: &mut Options<'a>) -> Result<RawDoc<'a>> {
     let fields = options.document("fields")?.ok_or_else(|| options.missing("fields"))?;
     let count = fields.count();
     if count == 0 || count > FIELDS_MAX {
         return Err(options.bad(format!("'fields' must have 1 to {FIELDS_MAX} fields")));
     }
-    for (path, spec) in fields {
+    for (path, _) in fields {
         options.check_path("fields", path)?;
-        paths::check_deterministic(spec.get(), &format!("fields.{path}"))?;
     }
-    let on_error = options.choice("onError", &["reject", "skip"], &[])?;
-    let skip_errors = on_error == "skip";
+    Ok(fields)
+}
+
+/// Whether children on which an expression fails add nothing.
+pub(crate) fn skips_errors(options: &mut Options<'_>) -> Result<bool> {
+    Ok(options.choice("onError", &["reject", "skip"], &[])? == "skip")
+}
+
+/// Compiles the declaration of a field; with the order, if there is one.
+type ParseField<'f> = dyn Fn(&str, Val<'_>, Option<RawDoc<'_>>) -> Result<Accumulator> + 'f;
+
+/// The fields of a fold, and how they are read.
+pub(crate) struct FieldForm<'f> {
+    /// The fields, as they are declared.
+    pub fields: RawDoc<'f>,
+    /// Whether children on which an expression fails add nothing.
+    pub skip_errors: bool,
+    /// Whether a field may depend on an order of the children.
+    pub ordered: bool,
+    /// Reads one of them.
+    pub parse: &'f ParseField<'f>,
+}
+
+/// Reads the options of a fold, over children of a parent or by groups; `None` without the options
+/// of either. Returns the options as read, too.
+pub(crate) fn fold(
+    options: &mut Options<'_>,
+    collection: &str,
+    form: &FieldForm<'_>,
+) -> Result<Option<(Fold, DocBuf)>> {
     let from = options.text("from")?;
     let group_by = options.get("groupBy");
     let into = options.text("into")?;
     match (from, group_by, into) {
-        (None, None, None) => same(options, collection, fields, skip_errors),
-        (Some(from), None, None) => children(options, collection, from, fields, skip_errors),
+        (None, None, None) => Ok(None),
+        (Some(from), None, None) => children(options, collection, from, form).map(Some),
         (from, Some(group_by), Some(into)) => {
             if from.is_some_and(|from| from != collection) {
                 return Err(options.bad(
@@ -43,7 +92,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
                      leave 'from' out",
                 ));
             }
-            groups(options, collection, into, group_by, fields, skip_errors)
+            groups(options, collection, into, group_by, form).map(Some)
         }
         (_, Some(_), None) => {
             Err(options.bad("'groupBy' needs 'into', the collection of the groups"))
@@ -130,13 +179,14 @@ impl Body<'_> {
     }
 }
 
-fn body<'a>(options: &mut Options<'a>, fields: RawDoc<'_>) -> Result<Body<'a>> {
+fn body<'a>(options: &mut Options<'a>, form: &FieldForm<'_>) -> Result<Body<'a>> {
+    let fields = form.fields;
     let unwind = options.text("unwind")?.map(|path| path.strip_prefix('$').unwrap_or(path));
     if let Some(path) = unwind {
         options.check_path("unwind", path)?;
     }
     let filter = options.document("filter")?;
-    let order = options.document("order")?;
+    let order = if form.ordered { options.document("order")? } else { None };
     let mut reads = Vec::new();
     let compiled = filter_of(filter, &mut reads)?;
     let window = window_of(options, &mut reads)?;
@@ -147,8 +197,7 @@ fn body<'a>(options: &mut Options<'a>, fields: RawDoc<'_>) -> Result<Body<'a>> {
     }
     let mut parsed = Vec::new();
     for (path, spec) in fields {
-        let accumulator = Accumulator::parse(path, spec.get(), order)
-            .map_err(|error| error.context(format!("fields.{path}: ")))?;
+        let accumulator = (form.parse)(path, spec.get(), order)?;
         parsed.push(Field { path: Path::new(path), accumulator });
         paths::of_expression(spec.get(), &mut derived_from);
     }
@@ -263,9 +312,8 @@ fn children(
     options: &mut Options<'_>,
     collection: &str,
     from: &str,
-    fields: RawDoc<'_>,
-    skip_errors: bool,
-) -> Result<Parsed> {
+    form: &FieldForm<'_>,
+) -> Result<(Fold, DocBuf)> {
     let (local, foreign) = relation(options)?;
     let word = options.choice("onMissingParent", &["ignore", "reject", "create"], &[])?;
     let missing = match word {
@@ -276,13 +324,13 @@ fn children(
     if missing == MissingParent::Create && local != "_id" {
         return Err(options.bad("onMissingParent: 'create' needs '_id' as 'on.local'"));
     }
-    let mut body = body(options, fields)?;
+    let mut body = body(options, form)?;
     body.reads.push(foreign.to_owned());
     let declared = DocBuf::build(|out| {
         out.str("from", from).doc("on", |out| {
             out.str("local", local).str("foreign", foreign);
         });
-        write_body(out, &body, fields, skip_errors);
+        write_body(out, &body, form);
         out.str("onMissingParent", word);
     });
     let keys = Keys::Parents { local: Path::new(local), foreign: Path::new(foreign) };
@@ -296,11 +344,11 @@ fn children(
         window: body.window.map(|(_, window)| window),
         fields: body.fields,
         missing,
-        skip_errors,
+        skip_errors: form.skip_errors,
         reads: body.reads,
+        bounds: false,
     };
-    let kind = Box::new(Folded { fold, form: Accumulators });
-    Ok(Parsed { kind, target: collection.to_owned(), declared })
+    Ok((fold, declared))
 }
 
 fn groups(
@@ -308,9 +356,8 @@ fn groups(
     collection: &str,
     into: &str,
     group_by: Val<'_>,
-    fields: RawDoc<'_>,
-    skip_errors: bool,
-) -> Result<Parsed> {
+    form: &FieldForm<'_>,
+) -> Result<(Fold, DocBuf)> {
     for name in ["on", "onMissingParent"] {
         if options.get(name).is_some() {
             return Err(options.bad(format!("'{name}' makes no sense with 'groupBy'")));
@@ -325,11 +372,11 @@ fn groups(
     paths::check_deterministic(group_by, "groupBy")?;
     let key = Expr::parse(group_by, &ParseContext::new(0))
         .map_err(|error: Error| error.context("groupBy: "))?;
-    let mut body = body(options, fields)?;
+    let mut body = body(options, form)?;
     paths::of_expression(group_by, &mut body.reads);
     let declared = DocBuf::build(|out| {
         out.str("into", into).append("groupBy", group_by);
-        write_body(out, &body, fields, skip_errors);
+        write_body(out, &body, form);
     });
     let fold = Fold {
         source: collection.to_owned(),
@@ -341,14 +388,14 @@ fn groups(
         window: body.window.map(|(_, window)| window),
         fields: body.fields,
         missing: MissingParent::Ignore,
-        skip_errors,
+        skip_errors: form.skip_errors,
         reads: body.reads,
+        bounds: false,
     };
-    let kind = Box::new(Folded { fold, form: Accumulators });
-    Ok(Parsed { kind, target: into.to_owned(), declared })
+    Ok((fold, declared))
 }
 
-fn write_body(out: &mut value::Writer<'_>, body: &Body<'_>, fields: RawDoc<'_>, skip: bool) {
+fn write_body(out: &mut value::Writer<'_>, body: &Body<'_>, form: &FieldForm<'_>) {
     if let Some(path) = body.unwind {
         out.str("unwind", path);
     }
@@ -361,6 +408,6 @@ fn write_body(out: &mut value::Writer<'_>, body: &Body<'_>, fields: RawDoc<'_>, 
     if let Some(order) = body.order {
         out.append("order", Val::Document(order));
     }
-    out.append("fields", Val::Document(fields));
-    out.str("onError", if skip { "skip" } else { "reject" });
+    out.append("fields", Val::Document(form.fields));
+    out.str("onError", if form.skip_errors { "skip" } else { "reject" });
 }

@@ -109,5 +109,6 @@ pub fn grouped(
         missing: MissingParent::Ignore,
         skip_errors: false,
         reads,
+        bounds: false,
     })
 }

@@ -1,0 +1,210 @@
+//! The scenarios of approximation.
+
+use crate::harness::{Dice, Server, whole};
+use motifdb::value::path::Path;
+use motifdb::value::{DocBuf, RawDoc, Val, ejson};
+
+const AUDIENCE: &str = "{createPatterns: 'articles', patterns: [{name: 'audience', kind: 'approximation', from: 'views',
+    on: {local: '_id', foreign: 'article'}, filter: {bot: {$ne: true}},
+    fields: {uniques: {distinct: '$user', error: 0.01}, views: {count: {}}}}]}";
+
+fn articles() -> Server {
+    let server = Server::new();
+    server.run("{insert: 'articles', documents: [{_id: 1, title: 'one'}, {_id: 2}]}");
+    server.run(AUDIENCE);
+    server
+}
+
+/// Inserts views of an article by users of these numbers; each has an `_id` of its own.
+fn view(server: &Server, article: i64, users: std::ops::Range<i64>) {
+    let users: Vec<i64> = users.collect();
+    for part in users.chunks(2_000) {
+        let list = part.iter().map(|user| {
+            format!(
+                "{{_id: NumberLong({}), article: {article}, user: {user}}}",
+                article * 10_000_000 + user
+            )
+        });
+        let list = list.collect::<Vec<_>>().join(",");
+        server.run(&format!("{{insert: 'views', documents: [{list}]}}"));
+    }
+}
+
+fn numbers(server: &Server, article: i64) -> (i64, i64) {
+    let article = server.get("articles", &article.to_string());
+    (whole(&article, "uniques"), whole(&article, "views"))
+}
+
+fn doc(text: &str) -> DocBuf {
+    ejson::parse_doc(text).expect("test text")
+}
+
+fn number(doc: &DocBuf, path: &str) -> f64 {
+    Path::new(path).get(doc.as_doc()).as_f64().unwrap_or(f64::NAN)
+}
+
+/// The statistics of scenario 1 are shown where the sketch is:
+/// `a_million_values_are_within_three_times_the_error_in_99_of_100_runs` in `crates/patterns`.
+#[test]
+fn approximation_1_twenty_thousand_users_are_counted_within_the_error() {
+    let server = articles();
+    view(&server, 1, 0..20_000);
+    let (uniques, views) = numbers(&server, 1);
+    assert_eq!(views, 20_000);
+    assert!((19_400..=20_600).contains(&uniques), "{uniques}");
+    // Who comes again is not counted again.
+    server.run("{update: 'views', updates: [{q: {user: {$lt: 10000}}, u: {$inc: {times: 1}}, multi: true}]}");
+    server.run("{insert: 'views', documents: [{_id: 'a', article: 1, user: 5}, {_id: 'b', article: 1, user: 5.0},
+        {_id: 'c', article: 1, user: NumberLong(5)}]}");
+    assert_eq!(numbers(&server, 1), (uniques, 20_003));
+    server.verify("articles");
+}
+
+#[test]
+fn approximation_2_forty_users_are_exactly_forty() {
+    let server = articles();
+    view(&server, 1, 0..40);
+    view(&server, 2, 0..128);
+    assert_eq!(numbers(&server, 1), (40, 40));
+    assert_eq!(numbers(&server, 2), (128, 128));
+    // Values that are equal are one, null is one, a missing field is none.
+    server.run("{insert: 'views', documents: [{_id: 'a', article: 1, user: 3.0}, {_id: 'b', article: 1, user: null},
+        {_id: 'c', article: 1}, {_id: 'd', article: 1, user: 'x', bot: true}]}");
+    assert_eq!(numbers(&server, 1), (41, 43));
+    server.run("{delete: 'views', deletes: [{q: {_id: {$in: ['a', 'b', 'c', 'd']}}, limit: 0}]}");
+    assert_eq!(numbers(&server, 1), (40, 40));
+    server.verify("articles");
+}
+
+#[test]
+fn approximation_3_what_is_deleted_no_longer_counts() {
+    let server = articles();
+    view(&server, 1, 0..50_000);
+    server.run("{delete: 'views', deletes: [{q: {user: {$gte: 1000}}, limit: 0}]}");
+    let (uniques, views) = numbers(&server, 1);
+    assert_eq!(views, 1_000);
+    assert!((970..=1_030).contains(&uniques), "{uniques}");
+    server.verify("articles");
+    // To another article, and away.
+    server.run("{update: 'views', updates: [{q: {user: {$lt: 100}}, u: {$set: {article: 2}}, multi: true}]}");
+    assert_eq!(numbers(&server, 2), (100, 100));
+    server.run(
+        "{update: 'views', updates: [{q: {article: 2}, u: {$set: {bot: true}}, multi: true}]}",
+    );
+    assert_eq!(numbers(&server, 2), (0, 0));
+    server.run("{delete: 'views', deletes: [{q: {}, limit: 0}]}");
+    assert_eq!(numbers(&server, 1), (0, 0));
+    server.verify("articles");
+    // An empty group is exact again, and keeps nothing.
+    let bytes = whole(&server.pattern("articles"), "stats.bytes");
+    assert!((0..500).contains(&bytes), "{bytes}");
+    view(&server, 1, 0..100);
+    assert_eq!(numbers(&server, 1), (100, 100));
+}
+
+/// Values are between their bounds; that 95 of 100 are is shown where the sketch is.
+#[test]
+fn approximation_8_values_show_their_bounds() {
+    let server = Server::new();
+    server.run("{insert: 'articles', documents: [{_id: 1}, {_id: 2}]}");
+    view(&server, 1, 0..100);
+    server.run(&AUDIENCE.replace("fields:", "expose: 'value+bounds', fields:"));
+    let article = server.get("articles", "1");
+    for path in ["uniques", "views"] {
+        for part in ["value", "low", "high"] {
+            assert_eq!(whole(&article, &format!("{path}.{part}")), 100, "{path}.{part}");
+        }
+        assert_eq!(number(&article, &format!("{path}.confidence")), 1.0);
+        let at = Path::new(&format!("{path}.asOf")).get(article.as_doc()).kind().name().to_owned();
+        assert_eq!(at, "date");
+    }
+    let empty = server.get("articles", "2");
+    assert_eq!(
+        empty,
+        doc("{_id: 2, uniques: {value: 0, low: 0, high: 0, confidence: 1.0, asOf: null}, \
+         views: {value: 0, low: 0, high: 0, confidence: 1.0, asOf: null}}")
+    );
+    view(&server, 1, 100..5_000);
+    let article = server.get("articles", "1");
+    let (low, value, high) = (
+        whole(&article, "uniques.low"),
+        whole(&article, "uniques.value"),
+        whole(&article, "uniques.high"),
+    );
+    assert!(low < value && value < high && low <= 5_000 && 5_000 <= high, "{low} {value} {high}");
+    assert_eq!(number(&article, "uniques.confidence"), 0.95);
+    assert_eq!(whole(&article, "views.high"), 5_000);
+    server.verify("articles");
+    // A filter and an index may use the parts.
+    let found = server.find("articles", "{'uniques.low': {$gt: 1000}}");
+    assert_eq!(found.len(), 1);
+}
+
+#[test]
+fn values_that_were_there_are_counted_by_the_build_and_dropped_with_the_pattern() {
+    let server = Server::new();
+    server.run("{insert: 'articles', documents: [{_id: 1}, {_id: 2}]}");
+    view(&server, 1, 0..3_000);
+    view(&server, 2, 0..50);
+    server.run(AUDIENCE);
+    let (uniques, views) = numbers(&server, 1);
+    assert!(views == 3_000 && (2_910..=3_090).contains(&uniques), "{uniques} {views}");
+    assert_eq!(numbers(&server, 2), (50, 50));
+    server.verify("articles");
+    // Built anew with another error, and wrong values are found and repaired.
+    server.run("{modifyPattern: 'articles', name: 'audience', set: {fields: {uniques: {distinct: '$user', error: 0.1}, views: {count: {}}}}}");
+    server.verify("articles");
+    server.run("{update: 'articles', bypassPatterns: true, updates: [{q: {_id: 2}, u: {$set: {uniques: 7}}}]}");
+    let reply = server.run("{validatePatterns: 'articles', repair: true}");
+    let report = reply.as_doc().get("patterns").and_then(Val::as_array).and_then(RawDoc::first);
+    let drift = report.and_then(|(_, report)| report.as_doc()?.get("drift"));
+    assert_eq!(drift, Some(Val::Int32(1)), "{reply:?}");
+    assert_eq!(numbers(&server, 2), (50, 50));
+    assert_eq!(
+        server.code("{update: 'articles', updates: [{q: {_id: 2}, u: {$set: {uniques: 7}}}]}"),
+        96001
+    );
+    server.run("{dropPatterns: 'articles', names: ['audience']}");
+    assert_eq!(server.get("articles", "2"), doc("{_id: 2}"));
+}
+
+/// In any order of random writes the count of few values is exact, and a recomputation that starts
+/// from nothing agrees with a group that has had more.
+#[test]
+fn random_writes_leave_what_a_recomputation_gives() {
+    let server = articles();
+    let mut dice = Dice(7);
+    for round in 0..60 {
+        let list = (0..40).map(|_| {
+            format!(
+                "{{q: {{_id: {}}}, u: {{article: {}, user: {}}}, upsert: true}}",
+                dice.below(800),
+                1 + dice.below(2),
+                dice.below(400)
+            )
+        });
+        let list = list.collect::<Vec<_>>().join(",");
+        server.run(&format!("{{update: 'views', updates: [{list}]}}"));
+        let below = if round % 20 == 19 { 780 } else { dice.below(60) };
+        server.run(&format!(
+            "{{delete: 'views', deletes: [{{q: {{_id: {{$lt: {below}}}}}, limit: 0}}]}}"
+        ));
+        server.verify("articles");
+    }
+}
+
+#[test]
+fn distinct_users_by_day_are_groups_of_their_own() {
+    let server = Server::new();
+    server.run("{createPatterns: 'views', patterns: [{name: 'days', kind: 'approximation', into: 'days', groupBy: '$day',
+        fields: {users: {distinct: '$user'}, views: {count: {}}}}]}");
+    let list = (0..300).map(|n| format!("{{_id: {n}, day: {}, user: {}}}", n % 3, n % 7));
+    server
+        .run(&format!("{{insert: 'views', documents: [{}]}}", list.collect::<Vec<_>>().join(",")));
+    server.run("{delete: 'views', deletes: [{q: {day: 2}, limit: 0}]}");
+    assert_eq!(
+        server.docs("{find: \'days\', sort: {_id: 1}}"),
+        [doc("{_id: 0, users: 7, views: 100}"), doc("{_id: 1, users: 7, views: 100}")]
+    );
+    server.verify("views");
+}
