@@ -290,7 +290,8 @@ pub fn check_collection(
         last.clear();
         last.extend_from_slice(key);
         report.documents += 1;
-        report.bytes += doc.len() as u64;
+        let size = layout::counted_size(collection, snapshot, key, RawDoc::new(doc))?;
+        report.bytes += size.max(0) as u64;
         if report.documents.is_multiple_of(1024) {
             step(report.documents)?;
         }

@@ -15,54 +15,18 @@ use crate::documents::Documents;
 use crate::edit::{self, Assignment};
 use crate::inspection::Inspection;
 use crate::labels::Label;
-use crate::layout::Layout;
-use crate::pattern::Pattern;
+use crate::layout::{Layout, Records};
+use crate::pattern::{Pattern, Phase};
 use crate::queue::{self, Entry};
 use crate::scratch::Scratch;
 use crate::shape::Shape;
+pub use crate::traits::Traits;
 use query::filter::Node;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use value::path::Path;
 use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Writer};
-
-/// Properties of a pattern that callers need before they call its kind. They depend on the
-/// declaration and never change.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Traits {
-    /// The pattern creates and deletes the documents of the target; clients may do neither.
-    pub owns_documents: bool,
-    /// Maintained values are not stored: readers resolve them (`strategy: "pointer"`).
-    pub resolved_on_read: bool,
-    /// Resolving needs records that the pattern keeps, not only documents.
-    pub counts_for_readers: bool,
-    /// One change of a source may affect any number of targets.
-    pub fans_out: bool,
-    /// Readers can resolve targets that wait in the queue.
-    pub can_resolve: bool,
-    /// Targets may wait in a queue.
-    pub queues: bool,
-    /// Sources count for a limited time only.
-    pub expires: bool,
-    /// A target may wait for a source that does not exist yet.
-    pub awaits: bool,
-    /// A target can only be derived together with all others.
-    pub derives_together: bool,
-    /// A build reads documents before it writes any: for its records, or to check all of them.
-    pub first_walk: bool,
-    /// Its records depend on the sources only: they can be built while an old version is in use,
-    /// and a check recomputes them.
-    pub records_of_sources: bool,
-    /// It depends only on the paths that `reads` lists.
-    pub exact_reads: bool,
-    /// The database chooses its strategy.
-    pub chooses_strategy: bool,
-    /// Its fields may read each other: the kind computes them in that order and refuses cycles.
-    pub reads_own_fields: bool,
-    /// Why targets must be updated in the commit of their source, if they must.
-    pub sync_only: Option<&'static str>,
-}
 
 /// The paths that a pattern reads. The empty path is the whole document.
 #[derive(Debug, Default)]
@@ -200,6 +164,45 @@ pub trait Kind: Debug + Send + Sync {
     /// How a reader sees documents, if the kind decides that.
     fn shape(&self) -> Option<&dyn Shape> {
         None
+    }
+
+    /// The top-level fields of existing documents that readers see with other values as soon as the
+    /// pattern is declared or dropped; the empty path stands for all. Indexes over them are built
+    /// again.
+    fn reforms(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Called when the pattern is in a phase, before anything else is asked of the kind.
+    fn entered(&mut self, _phase: Phase) {}
+
+    /// Whether a build converts stored documents, for kinds with a layout.
+    fn converts_stored(&self) -> bool {
+        true
+    }
+
+    /// Refuses to remove the pattern, for kinds that reform documents. `keep` says whether readers
+    /// see the same documents afterwards.
+    ///
+    /// # Errors
+    /// BadValue or PatternViolation when that is not possible.
+    fn check_removal(&self, _keep: bool) -> Result<()> {
+        Ok(())
+    }
+
+    /// Writes what `listPatterns` says of this kind alone. `records` are those of its layout;
+    /// `documents` is the number of documents of the target. Called for kinds with a layout.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn describe_stored(
+        &self,
+        _pattern: &Pattern,
+        _records: &dyn Records,
+        _documents: u64,
+        _out: &mut Writer<'_>,
+    ) -> Result<()> {
+        Ok(())
     }
 
     // Writes.

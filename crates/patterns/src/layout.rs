@@ -160,6 +160,12 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether documents differ in size from their records in `Area::Documents`, one of each. The
+    /// size of the collection is then that of these records.
+    fn resizes(&self) -> bool {
+        false
+    }
+
     /// The document under a record key.
     ///
     /// # Errors
@@ -262,6 +268,19 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
     /// As `delete`.
     fn delete_many(&self, records: &mut dyn RecordsMut, keys: &[&[u8]]) -> Result<()> {
         keys.iter().try_for_each(|key| self.delete(records, key))
+    }
+
+    /// Converts the document under a record key, if there is one, into the form of the layout. The
+    /// document stays the same.
+    ///
+    /// # Errors
+    /// PatternViolation if the document cannot be stored this way; when the store fails.
+    fn convert(&self, records: &mut dyn RecordsMut, key: &[u8]) -> Result<()> {
+        let Some(doc) = self.get(&*records, key, Demand::WHOLE)? else { return Ok(()) };
+        let doc = RawDoc::new(&doc);
+        self.check_write(&*records, key, None, doc)?;
+        self.delete(records, key)?;
+        self.put(records, key, None, doc)
     }
 
     /// Stores a document without the layout. Used while the pattern is suspended, and to remove

@@ -1,6 +1,6 @@
 //! Patterns: values that the database maintains, as declared by a client.
 //!
-//! - `kind`: the trait of a kind of pattern; `kinds`: the kinds, one folder each.
+//! - `kind`: the trait of a kind of pattern, with its `traits`; `kinds`: the kinds, one folder each.
 //! - `declaration` reads and checks a declaration and compiles it into a `pattern`; `graph` orders
 //!   patterns that depend on each other; `inspection` looks at existing documents before.
 //! - `maintain`: the write path. A written document gets its maintained fields, its changes are
@@ -44,6 +44,7 @@ pub mod resolve;
 pub mod scratch;
 pub mod shape;
 pub mod stats;
+pub mod traits;
 pub mod types;
 
 pub use delta::Delta;

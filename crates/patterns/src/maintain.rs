@@ -121,7 +121,7 @@ impl CollectionPatterns {
                 let doc = image.as_ref().map_or(after, DocBuf::as_doc);
                 image = Some(pattern.kind.stripped(doc)?);
             }
-            if origin == Origin::Pattern(pattern.id) || !pattern.phase.is_maintained() {
+            if origin == Origin::Pattern(pattern.id) || !pattern.is_maintained() {
                 continue;
             }
             if before.is_none() && pattern.owns_documents() {

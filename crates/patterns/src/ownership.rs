@@ -11,7 +11,7 @@ use value::{Code, Error, Result};
 /// PatternViolation.
 pub fn check(bound: &CollectionPatterns, named: &[String]) -> Result<()> {
     for pattern in &bound.targets {
-        if !pattern.phase.is_maintained() || pattern.common.ignore_client_writes {
+        if !pattern.is_maintained() || pattern.common.ignore_client_writes {
             continue;
         }
         for maintained in pattern.maintains() {

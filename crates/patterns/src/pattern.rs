@@ -149,7 +149,15 @@ impl Pattern {
         pattern.failure.clone_from(&self.failure);
         pattern.stats = self.stats.clone();
         change(&mut pattern);
+        pattern.kind.entered(pattern.phase);
         Ok(pattern)
+    }
+
+    /// Whether writes must maintain the pattern.
+    #[must_use]
+    pub fn is_maintained(&self) -> bool {
+        let always = self.traits.always_fills && self.phase != Phase::Clearing;
+        self.phase.is_maintained() || always
     }
 
     /// Returns a copy with another rank.

@@ -21,6 +21,7 @@ pub use collection::{Capped, Collection, Counters, Kind, ROLES, USERS, View};
 
 pub use layouts::Layouts;
 pub use pointers::{Pointers, unindexable};
+pub(crate) use shapes::paths_of_index;
 pub use shapes::{ReaderForm, Shapes};
 pub use time_series::TimeSeries;
 

@@ -140,6 +140,7 @@ pub fn decode_pattern(id: u32, record: RawDoc<'_>) -> Result<(String, Pattern)> 
     pattern.id = id;
     pattern.phase = Phase::of_name(text("phase")?).ok_or_else(damaged)?;
     pattern.failure = text("failure")?.to_owned();
+    pattern.kind.entered(pattern.phase);
     Ok((text("db")?.to_owned(), pattern))
 }
 

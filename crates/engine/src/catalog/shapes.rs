@@ -32,8 +32,10 @@ pub struct ReaderForm {
 impl Shapes {
     /// Returns the shapes among the patterns of a collection, if there are any.
     pub(super) fn of(bound: &CollectionPatterns) -> Option<Arc<Shapes>> {
-        let shows = |pattern: &&Arc<Pattern>| {
-            pattern.shape().is_some() && !matches!(pattern.phase, Phase::Clearing | Phase::Failed)
+        let shows = |pattern: &&Arc<Pattern>| match pattern.phase {
+            Phase::Clearing => false,
+            Phase::Failed => pattern.shape().is_some() && pattern.traits.always_fills,
+            _ => pattern.shape().is_some(),
         };
         let mut layers: Vec<_> = bound.targets.iter().filter(shows).cloned().collect();
         layers.sort_by_key(|pattern| std::cmp::Reverse(pattern.shape().map(Shape::level)));
@@ -190,7 +192,7 @@ impl Collection {
 
 /// Returns the paths whose values decide the entries of an index. The empty path is the whole
 /// document.
-pub(super) fn paths_of_index(spec: RawDoc<'_>) -> Vec<String> {
+pub(crate) fn paths_of_index(spec: RawDoc<'_>) -> Vec<String> {
     let document = |option: &str| spec.get(option).and_then(Val::as_doc).unwrap_or(RawDoc::empty());
     let mut paths: Vec<String> = Vec::new();
     let projection = document("wildcardProjection");

@@ -3,9 +3,11 @@
 use super::patterns::{check_not_time_series, finish_builds, named, refuse_in_transaction};
 use super::row::Required;
 use super::{Command, Context};
-use crate::upkeep::{declare, modify, own_index};
+use crate::upkeep::{declare, modify, new_forms, own_index};
 use ::access::Action;
-use value::{Error, Result, Writer};
+use ::patterns::{Pattern, Phase, error_context};
+use std::sync::Arc;
+use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "dropPatterns",
@@ -43,13 +45,24 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
     }
     own_index::await_writers(&engine.data, context.op, &gone, db)?;
     // A layout has no values to keep: documents are stored without them.
+    let stays = |pattern: &Arc<Pattern>| keep && !pattern.kind.reforms().is_empty();
     let (layouts, gone): (Vec<_>, Vec<_>) =
-        gone.into_iter().partition(|pattern| pattern.layout().is_some());
-    let ids = declare::clear(&engine.data, db, &layouts)?;
+        gone.into_iter().partition(|pattern| pattern.layout().is_some() && !stays(pattern));
+    for pattern in layouts.iter().chain(&gone) {
+        pattern.kind.check_removal(keep).map_err(|error| of_pattern(pattern, error))?;
+    }
+    for pattern in &layouts {
+        new_forms::check(&engine.data, context.op, db, pattern)?;
+    }
+    let (ids, renewed) = declare::clear(&engine.data, db, &layouts)?;
+    new_forms::fill(&engine.data, renewed)?;
     finish_builds(context, &ids, wait)?;
     if keep {
         let (gone, indexes) = engine.data.change_catalog(|catalog, batch| {
             let mut gone = gone;
+            for pattern in gone.iter().filter(|pattern| stays(pattern)) {
+                check_converted(&*declare::find(catalog, db, name, &pattern.name)?)?;
+            }
             let indexes = own_index::remove(catalog, batch, db, &gone);
             gone.extend(modify::versions(catalog, db, &gone));
             declare::remove(catalog, batch, db, &gone)?;
@@ -58,10 +71,29 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
         own_index::discard(&engine.data, &indexes);
         declare::discard(&engine.data, &gone);
     } else {
-        let ids = declare::clear(&engine.data, db, &gone)?;
+        let (ids, _) = declare::clear(&engine.data, db, &gone)?;
         finish_builds(context, &ids, wait)?;
     }
     out.count("nPatternsWas", before as u64);
     concern.write_error(out);
     Ok(())
+}
+
+/// Refuses to keep documents in a form that not all of them are stored in yet.
+fn check_converted(pattern: &Pattern) -> Result<()> {
+    if pattern.phase == Phase::Ready {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::CONFLICTING_OPERATION_IN_PROGRESS,
+        format!(
+            "the pattern '{}' is '{}': its documents can be kept as they are when it is 'ready'",
+            pattern.name,
+            pattern.phase.name()
+        ),
+    ))
+}
+
+fn of_pattern(pattern: &Pattern, error: Error) -> Error {
+    error_context::on_pattern((&pattern.name, &pattern.collection), None, error)
 }

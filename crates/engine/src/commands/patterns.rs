@@ -4,10 +4,14 @@ use super::{Context, listing};
 use crate::access::Authorization;
 use crate::args::Args;
 use crate::catalog::time_series::PATTERN;
+use crate::layout;
 use crate::shared::Inner;
+use crate::txn::Transaction;
 use crate::upkeep::declare::Reason;
 use crate::upkeep::strategy::Rates;
-use crate::upkeep::{TransactionDocuments, backfill, declare, preview, scrub, verification};
+use crate::upkeep::{
+    TransactionDocuments, backfill, declare, new_forms, preview, scrub, verification,
+};
 use ::access::Action;
 use ::access::{Actions, Privileges};
 use ::patterns::declaration::Mode;
@@ -93,7 +97,8 @@ pub(super) fn declare_all(
     wait: bool,
 ) -> Result<declare::Outcome> {
     let (engine, op) = (context.engine, context.op);
-    let done = declare::create(&engine.data, op, context.db, name, declarations, reason)?;
+    let mut done = declare::create(&engine.data, op, context.db, name, declarations, reason)?;
+    new_forms::fill(&engine.data, std::mem::take(&mut done.renewed))?;
     finish_builds(context, &done.new, wait)?;
     Ok(done)
 }
@@ -110,7 +115,8 @@ pub(super) fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> R
         let built = catalog.patterns(context.db).iter().filter(|p| ids.contains(&p.id));
         let mut busy = false;
         for pattern in built {
-            busy |= pattern.phase.is_passing();
+            busy |= pattern.phase.is_passing()
+                || new_forms::is_indexing(&context.engine.data, context.db, pattern);
             if pattern.phase == Phase::Failed {
                 return Err(backfill::cannot_be_built(pattern, &pattern.failure));
             }
@@ -209,6 +215,7 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         described = pattern.kind.describe(pattern, &mut documents, out);
     });
     described?;
+    let stored = described_layout(&txn, db, pattern)?;
     let what = backfill::title(pattern);
     let namespace = format!("{db}.{}", pattern.collection);
     let job = engine
@@ -264,9 +271,27 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         if let Some(verified) = verified {
             verified.write(out);
         }
+        out.extend(own.as_doc()).extend(stored.as_doc());
         write_labels(db, pattern, out);
         write_stats(engine, db, pattern, out);
     }))
+}
+
+/// What only the kind of a pattern says of it.
+fn described_layout(txn: &Transaction, db: &str, pattern: &Pattern) -> Result<DocBuf> {
+    let target = txn.catalog.get(db, &pattern.target);
+    let Some((target, layouts)) = target.and_then(|t| Some((t, t.layouts.as_ref()?))) else {
+        return Ok(DocBuf::new());
+    };
+    let Some(records) = layout::records(layouts, &txn.snapshot, pattern.id) else {
+        return Ok(DocBuf::new());
+    };
+    let documents = target.counters.documents();
+    let mut described = Ok(());
+    let own = DocBuf::build(|out| {
+        described = pattern.kind.describe_stored(pattern, &*records, documents, out);
+    });
+    described.map(|()| own)
 }
 
 /// Writes the sources of a maintained value: `{path, sources: ["db.collection.field"]}`.

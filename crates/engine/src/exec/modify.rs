@@ -252,12 +252,14 @@ pub fn for_each_match(
         let mut trusted = can_trust(data, op, collection, scanned_at);
         let (part, seqno) = data.transact(op, collection.is_written_locked(), |txn| {
             // A concurrent change makes the commit fail; then each document is tested again.
-            let trusted = std::mem::take(&mut trusted) && txn.read_at(scanned_at);
+            let mut trusted = std::mem::take(&mut trusted) && txn.read_at(scanned_at);
             let mut part = Many::default();
             let current = txn.catalog.get(&collection.db, &collection.name).cloned();
             let Some(mut current) = current.filter(|now| now.id == collection.id) else {
                 return Ok(part);
             };
+            // So may a layout that makes other documents of the same records.
+            trusted &= current.layouts.is_none();
             // A shape may have been declared since the scan began. A statement that scans a
             // collection with shapes in its canonical form goes on like this.
             if collection.form.is_some() || collection.shapes.is_none() {

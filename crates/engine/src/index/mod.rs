@@ -15,4 +15,4 @@ mod resume;
 mod runs;
 pub mod spec;
 
-pub use resume::resume;
+pub use resume::{fill_renewed, resume};

@@ -14,6 +14,15 @@ use value::{Code, Error, Result};
 /// When the thread cannot be started, or the store fails.
 pub fn resume(data: &Arc<Data>, collection: &Arc<Collection>) -> Result<()> {
     let (collection, ids) = renew(data, collection)?;
+    fill_renewed(data, collection, ids)
+}
+
+/// Starts the thread that fills unfinished indexes of a collection, which are in the catalog under
+/// new prefixes.
+///
+/// # Errors
+/// When the thread cannot be started.
+pub fn fill_renewed(data: &Arc<Data>, collection: Arc<Collection>, ids: Vec<u32>) -> Result<()> {
     let weak = Arc::downgrade(data);
     let thread = std::thread::Builder::new()
         .name("index build".to_owned())
@@ -37,7 +46,8 @@ fn renew(data: &Data, collection: &Collection) -> Result<(Arc<Collection>, Vec<u
         }
         let renewed = change::altered(collection, |collection| collection.indexes = indexes);
         change::put(catalog, batch, renewed.clone());
-        Ok((renewed, ids))
+        // The one of the catalog knows how its documents are stored.
+        Ok((catalog.get(&renewed.db, &renewed.name).cloned().unwrap_or(renewed), ids))
     })
 }
 

@@ -180,6 +180,24 @@ pub fn whole_size(collection: &Collection, part: RawDoc<'_>, demand: &Demand) ->
     layout.map_or(part.bytes().len(), |layout| layout.whole_size(part, demand))
 }
 
+/// Returns how many bytes of a document count for its collection: those of the document, or of its
+/// record where a layout says so (`Layout::resizes`).
+///
+/// # Errors
+/// When the store fails.
+pub fn counted_size(
+    collection: &Collection,
+    snapshot: &Snapshot,
+    key: &[u8],
+    doc: RawDoc<'_>,
+) -> Result<i64> {
+    let stored = match &collection.layouts {
+        None => None,
+        Some(layouts) => stack::stored_size(layouts, snapshot, key)?,
+    };
+    Ok(stored.unwrap_or(doc.bytes().len()) as i64)
+}
+
 /// Returns the records of a collection as the layout of a pattern reads them.
 #[must_use]
 pub fn records(

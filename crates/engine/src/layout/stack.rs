@@ -144,7 +144,7 @@ fn put_at(
     };
     let (pattern, layout) = layouts.at(below).ok_or_else(no_layout)?;
     let mut records = LevelMut { layouts, level: below, snapshot };
-    match pattern.phase.is_maintained() {
+    match pattern.is_maintained() {
         true => layout.put(&mut records, record, old, new),
         false => layout.put_plain(&mut records, record, new),
     }
@@ -198,7 +198,7 @@ pub(super) fn check_write(
 ) -> Result<()> {
     for level in 0..layouts.count() {
         let (pattern, layout) = layouts.at(level).ok_or_else(no_layout)?;
-        if pattern.phase.is_maintained() {
+        if pattern.is_maintained() {
             let records = Level { layouts, level, snapshot, reader: None };
             layout.check_write(&records, record(key), old, new)?;
         }
@@ -259,18 +259,24 @@ pub fn convert(
     let Some(layouts) = &collection.layouts else { return Ok(()) };
     let Some(level) = layouts.level_of(pattern) else { return Ok(()) };
     let (pattern, layout) = layouts.at(level).ok_or_else(no_layout)?;
+    if pattern.phase != Phase::Clearing {
+        return layout.convert(&mut LevelMut { layouts, level, snapshot }, record);
+    }
     let found = document(layouts, level + 1, snapshot, record, None)?;
     let Some(doc) = found else { return Ok(()) };
-    let doc = RawDoc::new(&doc);
-    let mut records = LevelMut { layouts, level, snapshot };
-    match pattern.phase {
-        Phase::Clearing => layout.put_plain(&mut records, record, doc),
-        _ => {
-            layout.check_write(&records, record, None, doc)?;
-            layout.delete(&mut records, record)?;
-            layout.put(&mut records, record, None, doc)
-        }
-    }
+    layout.put_plain(&mut LevelMut { layouts, level, snapshot }, record, RawDoc::new(&doc))
+}
+
+/// Returns the size of the stored record of a document, if a layout makes it another one than that
+/// of the document.
+pub(super) fn stored_size(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    key: &[u8],
+) -> Result<Option<usize>> {
+    let resizes = |level: &usize| layouts.at(*level).is_some_and(|(_, layout)| layout.resizes());
+    let Some(level) = (0..layouts.count()).find(resizes) else { return Ok(None) };
+    Ok(document(layouts, level, snapshot, record(key), None)?.map(|stored| stored.len()))
 }
 
 /// Checks the records of every layout of a collection for contradictions.

@@ -286,7 +286,14 @@ fn store_image(
         let images = (old, new.as_doc());
         return layout::put_part(collection, &mut txn.snapshot, &key, &demand, images);
     }
-    layout::put(collection, &mut txn.snapshot, key, Some(old), new.as_doc())
+    layout::put(collection, &mut txn.snapshot, key.clone(), Some(old), new.as_doc())?;
+    // It was counted with the size that it has for readers.
+    let stored = layout::counted_size(collection, &txn.snapshot, &key, new.as_doc())?;
+    let more = stored - new.bytes().len() as i64;
+    if more != 0 {
+        txn.count(collection, 0, more);
+    }
+    Ok(())
 }
 
 /// Everything that replacing a document does beside storing the new one: checks, index entries,
@@ -317,7 +324,8 @@ fn prepare_image(
     txn.guard(Space::Documents, key);
     layout::check_write(collection, &txn.snapshot, key, Some(old), new)?;
     maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, logged))?;
-    txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
+    let before = layout::counted_size(collection, &txn.snapshot, key, old)?;
+    txn.count(collection, 0, new.bytes().len() as i64 - before);
     Ok(())
 }
 
@@ -344,13 +352,13 @@ pub(crate) fn delete_stored(
     let key = document_key(collection, record);
     txn.guard(Space::Documents, &key);
     maintain::replace(txn, collection, record, maintain::Images::Deleted(old))?;
+    let size = match txn.part_of(collection, record) {
+        None => layout::counted_size(collection, &txn.snapshot, &key, old)?,
+        Some(demand) => layout::whole_size(collection, old, &demand) as i64,
+    };
     if !txn.delete_later(collection, &key) {
         layout::delete(collection, &mut txn.snapshot, key)?;
     }
-    let size = match txn.part_of(collection, record) {
-        None => old.bytes().len(),
-        Some(demand) => layout::whole_size(collection, old, &demand),
-    };
-    txn.count(collection, -1, -(size as i64));
+    txn.count(collection, -1, -size);
     Ok(())
 }

@@ -358,6 +358,9 @@ fn step(
     let started = Instant::now();
     let clears = pattern.phase == Phase::Clearing;
     let walks_first = pattern.has_records() && !clears;
+    if pattern.layout().is_some() && !clears && !pattern.kind.converts_stored() {
+        return Ok(BuildStep::Done(pattern.phase));
+    }
     let progress = pattern.progress(&mut TransactionDocuments::new(txn, db))?;
     if progress.is_none() && !clears {
         pattern.kind.begin_build(pattern, &mut TransactionDocuments::new(txn, db))?;
@@ -498,8 +501,12 @@ fn derive(
             }
         }
         let record = write::record_of_id(&collection, doc.get("_id").unwrap_or(Val::Null));
+        let key = write::document_key(&collection, &record);
+        let before = layout::counted_size(&collection, &txn.snapshot, &key, doc)?;
         layout::convert(&collection, &mut txn.snapshot, pattern.id, &record).map_err(named)?;
-        if pattern.kept.is_empty() {
+        let after = layout::counted_size(&collection, &txn.snapshot, &key, doc)?;
+        txn.count(&collection, 0, after - before);
+        if pattern.kept.is_empty() || pattern.traits.always_fills {
             return Ok(());
         }
     }

@@ -1,5 +1,6 @@
 //! Changes of declarations: adding, altering and removing patterns in the catalog.
 
+use super::new_forms::{self, Renewed};
 use super::{modify, own_index};
 use crate::catalog::{Catalog, Collection, Kind, change, persist, unindexable};
 use crate::index::{build as index_build, spec};
@@ -35,6 +36,8 @@ pub struct Outcome {
     pub after: usize,
     /// The numbers of the patterns to build.
     pub new: Vec<u32>,
+    /// The indexes to fill.
+    pub renewed: Vec<Renewed>,
 }
 
 /// Returns the pattern with this name.
@@ -83,7 +86,7 @@ pub fn create(
     prepare(data, op, db, collection, &patterns, reason)?;
     let (done, gone) = data.change_catalog(|catalog, batch| {
         let before = count(catalog, db, collection);
-        let (mut new, mut gone) = (Vec::new(), Vec::new());
+        let (mut new, mut gone, mut renewed) = (Vec::new(), Vec::new(), Vec::new());
         for mut pattern in patterns {
             match find(catalog, db, collection, &pattern.name) {
                 // What could not be built is replaced.
@@ -104,10 +107,12 @@ pub fn create(
                 )));
             }
             pattern.id = data.ids.fresh(batch);
-            new.push(pattern.id);
+            let id = pattern.id;
+            new.push(id);
             put(catalog, batch, db, pattern)?;
+            renewed.extend(renew_indexes(data, catalog, batch, db, id)?);
         }
-        Ok((Outcome { before, after: count(catalog, db, collection), new }, gone))
+        Ok((Outcome { before, after: count(catalog, db, collection), new, renewed }, gone))
     })?;
     discard(data, &gone);
     Ok(done)
@@ -246,6 +251,7 @@ pub(super) fn prepare(
             check_empty(data, db, pattern)?;
             inspect(data, op, db, pattern)?;
         }
+        new_forms::check(data, op, db, pattern)?;
         for (name, key) in pattern.indexes() {
             create_index(data, op, db, &name, key.as_doc())?;
         }
@@ -497,27 +503,44 @@ pub fn rename(
 }
 
 /// Removes patterns from all writes and plans. Their values are cleared in the background; their
-/// names are free immediately. Returns the numbers under which they are cleared.
+/// names are free immediately. Returns the numbers under which they are cleared, and the indexes to
+/// fill.
 ///
 /// # Errors
 /// When the catalog cannot be written.
-pub fn clear(data: &Data, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
-    let (ids, versions, indexes) = data.change_catalog(|catalog, batch| {
+pub fn clear(data: &Data, db: &str, gone: &[Arc<Pattern>]) -> Result<(Vec<u32>, Vec<Renewed>)> {
+    let (ids, renewed, versions, indexes) = data.change_catalog(|catalog, batch| {
         let indexes = own_index::remove(catalog, batch, db, gone);
         let versions = modify::versions(catalog, db, gone);
         remove(catalog, batch, db, &versions)?;
-        let mut ids = Vec::new();
+        let (mut ids, mut renewed) = (Vec::new(), Vec::new());
         for pattern in gone {
-            ids.push(begin_clearing(data, catalog, batch, db, pattern)?);
+            let id = begin_clearing(data, catalog, batch, db, pattern)?;
+            ids.push(id);
+            renewed.extend(renew_indexes(data, catalog, batch, db, id)?);
         }
-        Ok((ids, versions, indexes))
+        Ok((ids, renewed, versions, indexes))
     })?;
     own_index::discard(data, &indexes);
     let records_stay = |pattern: &&Arc<Pattern>| pattern.layout().is_some();
     let gone: Vec<_> = gone.iter().filter(|pattern| !records_stay(pattern)).cloned().collect();
     discard(data, &gone);
     discard(data, &versions);
-    Ok(ids)
+    Ok((ids, renewed))
+}
+
+/// Replaces the indexes that have other entries now that a pattern came or goes.
+fn renew_indexes(
+    data: &Data,
+    catalog: &mut Catalog,
+    batch: &mut Batch,
+    db: &str,
+    id: u32,
+) -> Result<Option<Renewed>> {
+    match catalog.patterns(db).iter().find(|pattern| pattern.id == id).cloned() {
+        Some(pattern) => new_forms::renew(data, catalog, batch, db, &pattern),
+        None => Ok(None),
+    }
 }
 
 /// Replaces a maintained pattern by one in the phase `Clearing`. Returns its number.

@@ -8,6 +8,7 @@
 //!
 //! - `transaction_documents`: access of patterns to the documents of a transaction.
 //! - `declare`, `modify`: declarations in the catalog.
+//! - `new_forms`: patterns that change the form of existing documents.
 //! - `own_index`: the indexes that patterns keep for themselves.
 //! - `preview`: what a declaration does to existing documents.
 //! - `backfill`: derives the values of existing documents, and clears those of a dropped pattern.
@@ -26,6 +27,7 @@ pub mod catch_up;
 pub mod declare;
 mod expiry;
 pub mod modify;
+pub mod new_forms;
 pub mod own_index;
 mod pointer_writes;
 pub mod preview;

@@ -10,8 +10,10 @@
 use super::declare::{self, Reason};
 use crate::catalog::{Catalog, persist};
 use crate::operation::Operation;
+use crate::records::pattern_reads::state_key;
 use crate::txn::Data;
 use ::patterns::paths::meet;
+use ::patterns::pattern::PROGRESS;
 use ::patterns::{Pattern, Phase};
 use std::sync::Arc;
 use store::{Batch, Space};
@@ -79,6 +81,14 @@ pub fn redeclare(
             || (option == "strategy" && same_strategy)
     };
     let light = set.iter().all(|(option, _)| is_light(option));
+    if !light && !known.kind.reforms().is_empty() {
+        let fixed = set.iter().map(|(option, _)| option).find(|option| !is_light(option));
+        return Err(Error::bad_value(format!(
+            "'{}' of the pattern '{name}' cannot be changed: documents are stored by it already; drop \
+             it and create another one",
+            fixed.unwrap_or_default()
+        )));
+    }
     if !light {
         check_paths(&known, &wanted)?;
     }
@@ -116,6 +126,13 @@ pub fn modify(
         let known = declare::find(catalog, db, collection, name)?;
         refuse_second(catalog, &known)?;
         let mut new = known.redeclared(collection, merged(&known, set).as_doc(), |_| {})?;
+        if light && new.kind.converts_stored() && !known.kind.converts_stored() {
+            // The number stays, because documents are stored under it.
+            new.phase = Phase::Building;
+            batch.delete(Space::Documents, &state_key(known.id, PROGRESS));
+            declare::put(catalog, batch, db, new)?;
+            return Ok(Some((known.id, None)));
+        }
         if light || new.declaration == known.declaration {
             declare::put(catalog, batch, db, new)?;
             return Ok(None);

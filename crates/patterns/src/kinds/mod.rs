@@ -10,6 +10,7 @@ pub mod extended_reference;
 pub mod for_tests;
 pub mod outlier;
 pub mod polymorphic;
+pub mod schema_version;
 pub mod subset;
 pub mod tree;
 
@@ -67,6 +68,11 @@ pub static KINDS: &[KindRow] = &[
         parse: polymorphic::declaration::parse,
     },
     KindRow {
+        name: "schemaVersion",
+        help: "Two versions of documents at once: each client reads and writes its own.",
+        parse: schema_version::declaration::parse,
+    },
+    KindRow {
         name: "subset",
         help: "The first documents of another collection in some order, kept inside their parent.",
         parse: subset::declaration::parse,
@@ -85,7 +91,6 @@ static LATER: &[&str] = &[
     "inheritance",
     "preallocate",
     "relation",
-    "schemaVersion",
     "singleCollection",
 ];
 
