@@ -57,6 +57,7 @@ Examples:
   motif bench --only changes --compare MONGOD      what change events cost, on both
   motif bench --only transactions --compare MONGOD what transactions of ten writes cost, on both
   motif bench --only patterns --compare MONGOD     what patterns cost and save
+  motif bench --only patterns.readings --compare MONGOD   a day of readings, in buckets and not
   motif bench --only tls,access                    what encryption, privileges and logins cost
   motif bench --only pressure --compare MONGOD     single writes, memory and space at 1, 4 and 16 times the cache
   motif bench --only pressure --pressure-cache 64 --pressure-times 1,4 --seconds 10   the same in minutes
@@ -98,8 +99,8 @@ pub struct BenchArgs {
     connections: Vec<usize>,
     /// Run only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
     /// updatemany, index, resources (start-up and memory). The following run only when they are
-    /// listed: flat, pressure, changes, transactions, patterns, tls, access, aggregate (all
-    /// pipelines), aggregate.NAME (one pipeline).
+    /// listed: flat, pressure, changes, transactions, patterns, patterns.readings (of these what
+    /// buckets cost), tls, access, aggregate (all pipelines), aggregate.NAME (one pipeline).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
     /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3; 30
@@ -206,6 +207,8 @@ struct Selection {
     changes: bool,
     transactions: bool,
     patterns: bool,
+    /// What `patterns` measures of buckets.
+    readings: bool,
     tls: bool,
     access: bool,
 }
@@ -222,6 +225,7 @@ impl Selection {
                 changes: false,
                 transactions: false,
                 patterns: false,
+                readings: false,
                 tls: false,
                 access: false,
             });
@@ -235,6 +239,7 @@ impl Selection {
             changes: false,
             transactions: false,
             patterns: false,
+            readings: false,
             tls: false,
             access: false,
         };
@@ -251,7 +256,8 @@ impl Selection {
                 "pressure" => selection.pressure = true,
                 "changes" => selection.changes = true,
                 "transactions" => selection.transactions = true,
-                "patterns" => selection.patterns = true,
+                "patterns" => (selection.patterns, selection.readings) = (true, true),
+                "patterns.readings" => selection.readings = true,
                 "tls" => selection.tls = true,
                 "access" => selection.access = true,
                 name => match workload::by_name(name) {
@@ -385,13 +391,17 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             results.transactions.push(found);
         }
     }
-    if selection.patterns {
+    if selection.patterns || selection.readings {
         if args.uri.is_some() {
             bail!("`patterns` starts its own servers: leave out --uri");
         }
+    }
+    if selection.readings {
         let series: Vec<Program> =
             programs.iter().filter(|p| !matches!(p, Program::Before(_))).cloned().collect();
         results.patterns = readings::measure(&series, args.folder.as_deref(), &note)?;
+    }
+    if selection.patterns {
         results.patterns.extend(patterns::measure(&programs, args.folder.as_deref(), &note)?);
     }
     if (selection.tls || selection.access) && args.uri.is_some() {

@@ -40,6 +40,8 @@ static CASES: &[(&str, &str)] = &[
     ("sensor bucket", "one sensor's day, in buckets"),
     ("size", "bytes of a reading with indexes, one document each"),
     ("size bucket", "bytes of a reading with indexes, in buckets"),
+    ("records", "stored records, one document a reading"),
+    ("records bucket", "stored records, in buckets"),
 ];
 
 /// Prints the lines as a table.
@@ -47,7 +49,11 @@ pub(super) fn table(out: &mut String, lines: &[Line]) -> Result<()> {
     for line in lines {
         let case = CASES.iter().find(|(name, _)| *name == line.case);
         let Some((name, about)) = case else { continue };
-        let unit = if name.starts_with("size") { "bytes" } else { "us CPU" };
+        let unit = match *name {
+            "size" | "size bucket" => "bytes",
+            "records" | "records bucket" => "count",
+            _ => "us CPU",
+        };
         writeln!(out, "{:8} {:>12.2} {unit}  {about}", line.server, line.cpu_us)?;
     }
     Ok(())
@@ -112,6 +118,19 @@ pub(super) fn measure(
             let reply = client.run(DATABASE, &stats).context("collStats")?;
             let total = reply.as_doc().get("totalSize").and_then(Val::as_f64).unwrap_or(0.0);
             add(&format!("size{suffix}"), total / (SENSORS * TICKS) as f64);
+            let count = text(&match (collection, is_motif) {
+                (PLAIN, _) => format!("{{count: '{PLAIN}'}}"),
+                (_, true) => format!(
+                    "{{aggregate: '{BUCKETS}', rawBuckets: true, pipeline: [{{$count: 'n'}}], cursor: {{}}}}"
+                ),
+                (_, false) => format!("{{count: 'system.buckets.{BUCKETS}'}}"),
+            });
+            let reply = client.run(DATABASE, &count).context("records")?;
+            let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc);
+            let batch = cursor.and_then(|cursor| cursor.get("firstBatch")).and_then(Val::as_array);
+            let first = batch.and_then(|batch| batch.first()?.1.as_doc());
+            let records = first.unwrap_or(reply.as_doc()).get("n").and_then(Val::as_f64);
+            add(&format!("records{suffix}"), records.unwrap_or(0.0));
         }
     }
     Ok(lines)
