@@ -139,6 +139,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     if let Some(counted) = count_only(context, &resolved, &parsed, &constants, hint)? {
         let docs: Vec<DocBuf> = counted.into_iter().collect();
+        metrics::add(&context.engine.observed.metrics.documents_returned, docs.len() as u64);
+        context.op.add_cost(Examined::default(), docs.len() as u64);
+        context.op.report(|report| report.is_exhausted = true);
         return write_cursor(out, context.op, &namespace, |batch| {
             docs.iter().for_each(|doc| batch.push_doc_bytes(doc.bytes()));
             Ok(())
