@@ -140,6 +140,15 @@ pub trait RecordsMut: Records {
     fn delete(&mut self, area: Area, key: &[u8]) -> Result<()>;
 }
 
+/// What happens to a new document because the collection has another one in its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Duplicate {
+    /// The other one stays, and the new one is not stored.
+    Keep,
+    /// The new one is stored instead of the one under this record key.
+    Replace(Vec<u8>),
+}
+
 /// How the documents of a collection are stored.
 ///
 /// Every method must handle documents that are not converted: they are in [`Area::Documents`]
@@ -187,6 +196,14 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
     /// Whether `check_write` may refuse a document because of others.
     fn checks_writes(&self) -> bool {
         false
+    }
+
+    /// Whether a new document is a duplicate that is not refused.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn duplicate_of(&self, _records: &dyn Records, _new: RawDoc<'_>) -> Result<Option<Duplicate>> {
+        Ok(None)
     }
 
     /// Refuses a document before anything of it is written; the arguments are those of `put`.

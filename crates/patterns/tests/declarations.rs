@@ -252,7 +252,7 @@ fn contradictions_are_refused_with_the_reason() {
         ),
         (
             "{kind: 'bucket', key: [], time: 'ts', span: '1h', onDuplicate: 'keep'}",
-            "'keep' is not available",
+            "'onDuplicate: keep' needs 'unique: true'",
         ),
         (
             "{kind: 'bucket', key: [], time: 'ts', span: '1h', outOfOrder: 'no'}",

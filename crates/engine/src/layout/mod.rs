@@ -21,7 +21,7 @@ pub use stack::{check, convert};
 
 use crate::catalog::{Collection, Layouts};
 use crate::store_failed;
-use patterns::layout::{Demand, RecordCursor, Records};
+use patterns::layout::{Demand, Duplicate, RecordCursor, Records};
 use std::sync::Arc;
 use store::{Bytes, Direction, Snapshot, Space};
 use value::{RawDoc, Result};
@@ -221,6 +221,22 @@ pub fn raw(
     match &collection.layouts {
         None => Ok(None),
         Some(layouts) => stack::raw(layouts, snapshot, level),
+    }
+}
+
+/// Whether a new document is a duplicate that the layouts do not refuse, and what becomes of it.
+///
+/// # Errors
+/// When the store fails.
+#[inline]
+pub fn duplicate_of(
+    collection: &Collection,
+    snapshot: &Snapshot,
+    new: RawDoc<'_>,
+) -> Result<Option<Duplicate>> {
+    match &collection.layouts {
+        None => Ok(None),
+        Some(layouts) => stack::duplicate_of(layouts, snapshot, new),
     }
 }
 

@@ -7,7 +7,7 @@ use super::Reader;
 use crate::catalog::{Collection, Layouts};
 use crate::store_failed;
 use patterns::Phase;
-use patterns::layout::{Area, Demand, RecordCursor, Records, RecordsMut, Span};
+use patterns::layout::{Area, Demand, Duplicate, RecordCursor, Records, RecordsMut, Span};
 use std::borrow::Borrow;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -204,6 +204,27 @@ pub(super) fn check_write(
         }
     }
     Ok(())
+}
+
+/// Whether a new document is a duplicate that a layout does not refuse.
+///
+/// # Errors
+/// When the store fails.
+pub(super) fn duplicate_of(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    new: RawDoc<'_>,
+) -> Result<Option<Duplicate>> {
+    for level in 0..layouts.count() {
+        let (pattern, layout) = layouts.at(level).ok_or_else(no_layout)?;
+        if pattern.phase.is_maintained() {
+            let records = Level { layouts, level, snapshot, reader: None };
+            if let Some(found) = layout.duplicate_of(&records, new)? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
 }
 
 pub(super) fn put_new(

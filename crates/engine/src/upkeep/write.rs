@@ -6,6 +6,7 @@ use crate::layout;
 pub(crate) use crate::records::write::*;
 use crate::txn::{DocumentWrite, Transaction};
 use ::patterns::Origin;
+use ::patterns::layout::Duplicate;
 use query::update::delta::LoggedUpdate;
 use std::sync::Arc;
 use store::{Bytes, Direction};
@@ -33,6 +34,37 @@ pub fn insert_image(
     if let Some(record) = record {
         txn.work.record(collection, &record, DocumentWrite::Insert(doc.into()));
     }
+    match layout::duplicate_of(collection, &txn.snapshot, doc)? {
+        None => insert_new(txn, collection, doc),
+        Some(Duplicate::Keep) => Ok(None),
+        Some(Duplicate::Replace(other)) => insert_instead(txn, collection, &other, doc),
+    }
+}
+
+/// Inserts a document instead of another one, which stays if the new one is refused.
+fn insert_instead(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    other: &[u8],
+    doc: RawDoc<'_>,
+) -> Result<Option<DocBuf>> {
+    let key = document_key(collection, other);
+    let Some(old) = txn.document(collection, &key)? else {
+        return insert_new(txn, collection, doc);
+    };
+    remove(txn, collection, other, RawDoc::new(&old))?;
+    let inserted = insert_new(txn, collection, doc);
+    if inserted.is_err() {
+        insert_new(txn, collection, RawDoc::new(&old))?;
+    }
+    inserted
+}
+
+fn insert_new(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    doc: RawDoc<'_>,
+) -> Result<Option<DocBuf>> {
     match &collection.patterns {
         Some(bound) if !super::bypasses_patterns(txn, collection, bound, None)? => {
             super::insert(txn, collection, bound, doc, Origin::Client)
@@ -95,6 +127,15 @@ pub fn delete(
     if keeps_effects(txn) {
         txn.work.record(collection, record, DocumentWrite::Delete);
     }
+    remove(txn, collection, record, old)
+}
+
+fn remove(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: RawDoc<'_>,
+) -> Result<()> {
     match &collection.patterns {
         Some(bound) if !super::bypasses_patterns(txn, collection, bound, Some(old))? => {
             super::delete(txn, collection, bound, record, old, Origin::Client)

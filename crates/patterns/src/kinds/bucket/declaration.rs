@@ -1,7 +1,7 @@
 //! Declarations of the kind `bucket`.
 
 use super::Bucket;
-use super::settings::{Extent, RolledUp, Settings};
+use super::settings::{Extent, OnDuplicate, RolledUp, Settings};
 use crate::declaration::Parsed;
 use crate::declaration::options::Options;
 use crate::paths;
@@ -46,7 +46,10 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let rollup = options.document("rollup")?;
     let (fields, levels) = rolled_up(options, time, &span)?;
     let unique = options.boolean("unique")?.unwrap_or(false);
-    let on_duplicate = options.choice("onDuplicate", &["reject"], &["replace", "keep"])?;
+    let on_duplicate = options.choice("onDuplicate", &["reject", "replace", "keep"], &[])?;
+    if on_duplicate != "reject" && !unique {
+        return Err(options.bad(format!("'onDuplicate: {on_duplicate}' needs 'unique: true'")));
+    }
     let out_of_order = options.choice("outOfOrder", &["accept"], &[])?;
     let expires = options.positive("expireAfterSeconds")?.map(|seconds| seconds as i64);
     // The span of pages says how large they are; of 'maxCount' and 'maxBytes' the other one counts.
@@ -116,6 +119,11 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         fields,
         levels,
         unique,
+        on_duplicate: match on_duplicate {
+            "replace" => OnDuplicate::Replace,
+            "keep" => OnDuplicate::Keep,
+            _ => OnDuplicate::Reject,
+        },
         expires,
     };
     let kind = Box::new(Bucket::new(Arc::new(settings)));

@@ -10,8 +10,10 @@ use super::raw;
 use super::recent::Recent;
 use super::record::{BUCKET, all_of, series_span};
 use super::scan::{AllPoints, InOrder};
-use super::settings::{Settings, SharedSettings};
-use crate::layout::{Area, Demand, Layout, RecordCursor, Records, RecordsMut, Span, merged};
+use super::settings::{OnDuplicate, Settings, SharedSettings};
+use crate::layout::{
+    Area, Demand, Duplicate, Layout, RecordCursor, Records, RecordsMut, Span, merged,
+};
 use query::expr::show_doc;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -114,10 +116,24 @@ impl Layout for Buckets {
         if old.and_then(|old| self.settings.place(old)).as_ref() == Some(&place) {
             return Ok(());
         }
-        match points::has_other_at(&self.settings, records, &place, key)? {
-            true => Err(duplicate(&self.settings, new)),
-            false => Ok(()),
+        match points::other_at(&self.settings, records, &place, key)? {
+            Some(_) => Err(duplicate(&self.settings, new)),
+            None => Ok(()),
         }
+    }
+
+    fn duplicate_of(&self, records: &dyn Records, new: RawDoc<'_>) -> Result<Option<Duplicate>> {
+        if self.settings.on_duplicate == OnDuplicate::Reject {
+            return Ok(None);
+        }
+        let Some(place) = self.settings.place(new) else { return Ok(None) };
+        let Some(other) = points::other_at(&self.settings, records, &place, &[])? else {
+            return Ok(None);
+        };
+        Ok(Some(match self.settings.on_duplicate {
+            OnDuplicate::Keep => Duplicate::Keep,
+            _ => Duplicate::Replace(other),
+        }))
     }
 
     fn put(

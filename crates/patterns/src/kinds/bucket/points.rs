@@ -60,18 +60,19 @@ fn bucket_of(
     buckets.next()?.map(|(key, bucket)| Ok((key.to_vec(), Record::read(bucket)?))).transpose()
 }
 
-/// Whether a series has a point at a time, other than the one with this record key.
-pub(super) fn has_other_at(
+/// The record key of the point that a series has at a time, other than the one with this record
+/// key.
+pub(super) fn other_at(
     settings: &Settings,
     records: &dyn Records,
     place: &Place,
     id: &[u8],
-) -> Result<bool> {
+) -> Result<Option<Vec<u8>>> {
     let Some((_, record)) = bucket_of(settings, records, &place.series, place.time)? else {
-        return Ok(false);
+        return Ok(None);
     };
     if place.time < record.first || place.time > record.last {
-        return Ok(false);
+        return Ok(None);
     }
     let mut key = Vec::new();
     for doc in record.documents()? {
@@ -79,11 +80,11 @@ pub(super) fn has_other_at(
         if settings.place(doc).is_some_and(|other| other.time == place.time) {
             id_key(doc, &mut key);
             if key != id {
-                return Ok(true);
+                return Ok(Some(key));
             }
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 struct Writing<'w> {

@@ -23,6 +23,14 @@ pub(super) struct RolledUp {
     pub(super) count: bool,
 }
 
+/// What happens to a second point of a series and a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OnDuplicate {
+    Reject,
+    Replace,
+    Keep,
+}
+
 /// A declaration.
 #[derive(Debug)]
 pub(super) struct Settings {
@@ -41,6 +49,7 @@ pub(super) struct Settings {
     pub(super) levels: Vec<(i64, String)>,
     /// Whether two points of a series cannot have the same time.
     pub(super) unique: bool,
+    pub(super) on_duplicate: OnDuplicate,
     /// After how many seconds points are deleted.
     pub(super) expires: Option<i64>,
 }
