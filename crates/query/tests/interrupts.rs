@@ -261,6 +261,28 @@ fn updates_end_on_large_documents() {
 }
 
 #[test]
+fn a_large_regular_expression_ends() {
+    // So that no state of the automaton comes twice.
+    let mut seed = 1u32;
+    let text: String = std::iter::repeat_with(|| {
+        seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12345);
+        if seed & 0x10000 == 0 { '0' } else { '1' }
+    })
+    .take(1_000_000)
+    .collect();
+    for pattern in
+        ["[01]*1[01]{5000}x", "1[01]{12,3000}x", "(?:[01]{1,50}){1,50}x", "(0|1)*1[01]{5000}"]
+    {
+        let regex = Regex::new(pattern, "").expect("a pattern");
+        let _watching = killed_after(3);
+        let result = regex.is_match(&text);
+        assert!(is_interrupted(&result) || pattern.starts_with('('), "{pattern}: {result:?}");
+        let result = regex.captures_at(&text, 0);
+        assert!(is_interrupted(&result), "{pattern}: {result:?}");
+    }
+}
+
+#[test]
 fn a_regular_expression_that_looks_ahead_ends() {
     let text = "ab".repeat(200_000);
     for pattern in ["(?=.*x)(?=.*y)a", "(?:a(?=.*x)|b)*z", r"(a|b)*\1x", "(?<!a)(?=b.*x)b"] {

@@ -2,7 +2,8 @@
 //! possible and with a step limit where it is not (look-around, back references, recursion).
 //!
 //! `parse` reads PCRE's syntax into the tree of `syntax`. `linear` writes that tree in the syntax of
-//! the crate `regex-automata`, if it has nothing that needs backtracking. For all others `program` compiles
+//! the crate `regex-automata`, if it has nothing that needs backtracking; `stepped` runs its automaton
+//! where a search could take long, so that it can be interrupted. For all others `program` compiles
 //! it and `backtrack` runs it: an engine of our own, because a search of PCRE or of another crate
 //! cannot be interrupted when its operation ends.
 
@@ -13,6 +14,7 @@ mod linear;
 mod parse;
 mod program;
 mod set;
+mod stepped;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -21,8 +23,9 @@ mod width;
 
 use crate::interrupt;
 use program::Program;
-use regex_automata::{Input, meta};
-use std::sync::OnceLock;
+use regex_automata::{Anchored, Input, meta};
+use std::sync::{Arc, OnceLock};
+use stepped::Stepped;
 use syntax::Tree;
 use value::{Code, Error, Result};
 
@@ -57,12 +60,34 @@ pub struct Regex {
 
 #[derive(Clone)]
 enum Engine {
-    /// Linear time. `exact` serves the texts for which the pattern means something else there.
-    Linear {
-        regex: meta::Regex,
-        exact: Option<Box<Exact>>,
-    },
+    Linear(Box<Linear>),
     Backtracking(Box<Program>),
+}
+
+/// A pattern whose searches take linear time.
+#[derive(Clone)]
+struct Linear {
+    regex: meta::Regex,
+    /// The memory of `regex`, in bytes.
+    bytes: usize,
+    /// The pattern as `regex-automata` reads it.
+    source: Box<str>,
+    /// Serves the texts in which a search could take long, compiled when the first of them comes.
+    stepped: OnceLock<Option<Arc<Stepped>>>,
+    /// Serves the texts for which the pattern means something else there.
+    exact: Option<Box<Exact>>,
+}
+
+impl Linear {
+    /// The automaton for a search of so many bytes, if it could take long. `Err` if there is none.
+    fn stepped(&self, text: usize) -> std::result::Result<Option<&Stepped>, ()> {
+        if !stepped::may_be_slow(self.bytes, text) {
+            return Ok(None);
+        }
+        let made = self.stepped.get_or_init(|| Stepped::new(&self.source).map(Arc::new));
+        let stepped = made.as_deref().ok_or(())?;
+        Ok(Some(stepped).filter(|stepped| stepped.is_slow(text)))
+    }
 }
 
 /// A pattern for the texts that the linear engine does not serve, compiled when the first of them
@@ -171,7 +196,14 @@ impl Regex {
     pub fn is_match_bytes(&self, text: &[u8]) -> Result<bool> {
         interrupt::charge(1 + text.len() / 16)?;
         match self.runner(text) {
-            Runner::Linear(regex) => Ok(regex.is_match(text)),
+            Runner::Linear(linear) => match linear.stepped(text.len()) {
+                Ok(None) => Ok(linear.regex.is_match(text)),
+                Ok(Some(stepped)) => Ok(stepped.end(text, 0, true)?.is_some()),
+                Err(()) => {
+                    let text = std::str::from_utf8(text).unwrap_or_default();
+                    Ok(self.search_backtracking(text, 0)?.is_some())
+                }
+            },
             Runner::Backtracking(program) => {
                 let text = std::str::from_utf8(text).unwrap_or_default();
                 Ok(backtrack::search(program, text, 0)?.is_some())
@@ -189,7 +221,15 @@ impl Regex {
         }
         interrupt::check()?;
         Ok(match self.runner(text.as_bytes()) {
-            Runner::Linear(regex) => {
+            Runner::Linear(linear) => {
+                match linear.stepped(text.len() - start) {
+                    Ok(None) => {}
+                    Ok(Some(stepped)) => {
+                        return self.captures_in_steps(linear, stepped, text, start);
+                    }
+                    Err(()) => return self.search_backtracking(text, start),
+                }
+                let regex = &linear.regex;
                 let input = Input::new(text).range(start..);
                 if let Some(program) = self.program_for_groups() {
                     return match regex.is_match(input) {
@@ -197,13 +237,41 @@ impl Regex {
                         false => Ok(None),
                     };
                 }
-                let mut groups = regex.create_captures();
-                regex.search_captures(&input, &mut groups);
-                let spans = || groups.iter().map(|span| span.map(|span| (span.start, span.end)));
-                groups.is_match().then(|| spans().collect())
+                groups_of(regex, &input)
             }
             Runner::Backtracking(program) => backtrack::search(program, text, start)?,
         })
+    }
+
+    /// The same for a search that could take long.
+    fn captures_in_steps(
+        &self,
+        linear: &Linear,
+        stepped: &Stepped,
+        text: &str,
+        start: usize,
+    ) -> Result<Option<Groups>> {
+        let Some(end) = stepped.end(text.as_bytes(), start, false)? else { return Ok(None) };
+        let from = stepped.start(text.as_bytes(), start, end)?.unwrap_or(start);
+        if !text.is_char_boundary(from) || !text.is_char_boundary(end) {
+            return self.search_backtracking(text, start);
+        }
+        if self.groups == 1 {
+            return Ok(Some(vec![Some((from, end))]));
+        }
+        if self.program_for_groups().is_some() || stepped.is_slow(end - from) {
+            return self.search_backtracking(text, from);
+        }
+        Ok(groups_of(&linear.regex, &Input::new(text).range(from..end).anchored(Anchored::Yes)))
+    }
+
+    /// A search on the other engine, which counts its steps.
+    fn search_backtracking(&self, text: &str, start: usize) -> Result<Option<Groups>> {
+        let tree = parse::parse(&self.pattern, &self.options, EXPRESSION_PATTERN_MAX);
+        let tree = tree.map_err(invalid)?;
+        let program = Program::new(&tree);
+        let program = program.ok_or_else(|| invalid("regular expression is too large"))?;
+        backtrack::search(&program, text, start)
     }
 
     /// How many groups the pattern has, without the whole match.
@@ -227,24 +295,26 @@ impl Regex {
     /// The program that says where groups are, if the linear engine does not.
     fn program_for_groups(&self) -> Option<&Program> {
         match &self.engine {
-            Engine::Linear { exact: Some(exact), .. } if exact.groups => exact.program(),
+            Engine::Linear(linear) => linear.exact.as_ref().filter(|exact| exact.groups)?.program(),
             _ => None,
         }
     }
 
     fn runner(&self, text: &[u8]) -> Runner<'_> {
         match &self.engine {
-            Engine::Linear { regex, exact } => match exact.as_ref().and_then(|e| e.serves(text)) {
-                Some(program) => Runner::Backtracking(program),
-                None => Runner::Linear(regex),
-            },
+            Engine::Linear(linear) => {
+                match linear.exact.as_ref().and_then(|exact| exact.serves(text)) {
+                    Some(program) => Runner::Backtracking(program),
+                    None => Runner::Linear(linear),
+                }
+            }
             Engine::Backtracking(program) => Runner::Backtracking(program),
         }
     }
 }
 
 enum Runner<'r> {
-    Linear(&'r meta::Regex),
+    Linear(&'r Linear),
     Backtracking(&'r Program),
 }
 
@@ -269,10 +339,20 @@ fn compile(tree: Tree) -> Result<Engine> {
                 compiled: OnceLock::new(),
             })
         });
-        return Ok(Engine::Linear { regex, exact });
+        let (bytes, source) = (regex.memory_usage(), linear.source.into());
+        let stepped = OnceLock::new();
+        return Ok(Engine::Linear(Box::new(Linear { regex, bytes, source, stepped, exact })));
     }
     let program = Program::new(&tree).ok_or_else(|| invalid("regular expression is too large"))?;
     Ok(Engine::Backtracking(Box::new(program)))
+}
+
+/// The places of the groups of the first match.
+fn groups_of(regex: &meta::Regex, input: &Input<'_>) -> Option<Groups> {
+    let mut groups = regex.create_captures();
+    regex.search_captures(input, &mut groups);
+    let spans = || groups.iter().map(|span| span.map(|span| (span.start, span.end)));
+    groups.is_match().then(|| spans().collect())
 }
 
 fn invalid(reason: &str) -> Error {

@@ -230,3 +230,43 @@ fn hostile_patterns_end() {
         assert!(found.map_or_else(|e| e.code() == TOO_MANY_STEPS, |found| !found), "{pattern}");
     }
 }
+
+#[test]
+fn searches_in_steps_find_the_same() {
+    let texts =
+        ["", "a", "ab\ncab", "xaab1 \u{e9}2b\n", "aaab, 12-34 foo_bar\n\nz", "\u{1f600}a\u{e9}b"];
+    let patterns = [
+        "a",
+        "a*",
+        "(a|ab)(c|bcd)?",
+        "^a",
+        "b$",
+        "(?m)^[a-z]+$",
+        r"\b\w+\b",
+        r"\d+?",
+        r"(\d)-(\d)?",
+        "(?i)FOO",
+        "[^a]",
+        r"\Aa+",
+        r"o\b",
+        "(?s).+",
+        "a{2,3}?b",
+        "",
+        "(?:a|b)*z",
+        r"\s\S",
+    ];
+    for pattern in patterns {
+        let regex = Regex::new(pattern, "").unwrap();
+        let Engine::Linear(linear) = &regex.engine else { panic!("{pattern} is not linear") };
+        let stepped = Stepped::new(&linear.source).unwrap();
+        for text in texts {
+            for start in (0..=text.len()).filter(|start| text.is_char_boundary(*start)) {
+                let one = groups_of(&linear.regex, &Input::new(text).range(start..));
+                let two = regex.captures_in_steps(linear, &stepped, text, start).unwrap();
+                assert_eq!(two, one, "{pattern} in {text:?} from {start}");
+                let any = stepped.end(text.as_bytes(), start, true).unwrap();
+                assert_eq!(any.is_some(), one.is_some(), "{pattern} in {text:?} from {start}");
+            }
+        }
+    }
+}
