@@ -54,6 +54,7 @@ impl Client {
             waits: AtomicBool::new(false),
             conflicts: AtomicU64::new(0),
             killed: AtomicBool::new(false),
+            outer: query::interrupt::current(),
             application: Mutex::new(String::new()),
             user: Mutex::new(None),
             metadata: Mutex::new(None),

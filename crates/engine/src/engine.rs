@@ -179,6 +179,7 @@ impl Engine {
     /// # Errors
     /// When the last writes cannot reach the disk.
     pub fn close(&self) -> Result<()> {
+        self.0.data.clean_up_rest();
         self.0.data.closing.store(true, Ordering::SeqCst);
         for slot in self.0.service.slots.lock().values() {
             slot.killed.store(true, Ordering::Relaxed);
@@ -229,13 +230,18 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                 inner.service.sessions.transactions.expire(&inner.data);
                 inner.service.sessions.forget_old(&inner.data);
                 inner.data.forget_past();
+                crate::upkeep::backfill::start(&inner.background.upkeep);
+                if inner.data.fsync_lock.is_held() {
+                    // What follows writes, and would wait.
+                    continue;
+                }
+                inner.data.clean_up_rest();
                 crate::ttl::run(&inner.background.ttl, &inner.data);
                 if let Err(error) = crate::change_streams::retention::trim(&inner.data)
                     && is_due(&mut trim_logged)
                 {
                     tracing::warn!(%error, "cannot drop old entries of the oplog");
                 }
-                crate::upkeep::backfill::start(&inner.background.upkeep);
                 if let Err(error) = crate::trash::empty(&inner.data.trash, &*inner.data.store)
                     && is_due(&mut trash_logged)
                 {

@@ -11,7 +11,7 @@ pub(crate) use crate::slot::NamedIn;
 pub use crate::slot::Slot;
 use crate::txn::{Data, Transaction, View};
 use patterns::shape::{Named, Pin, Reader};
-use query::interrupt;
+use query::interrupt::{self, Killed};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,11 +130,12 @@ impl Operation {
     /// A new operation of a connection.
     #[must_use]
     pub fn new(slot: Arc<Slot>, resources: Arc<Resources>) -> Operation {
+        let deadline = slot.outer.as_ref().and_then(|outer| outer.deadline);
         Operation {
             slot,
             resources,
             started: Instant::now(),
-            deadline: Cell::new(None),
+            deadline: Cell::new(deadline),
             steps: Cell::new(0),
             disk: Cell::new(None),
             cost: Cell::default(),
@@ -244,6 +245,7 @@ impl Operation {
             waits: AtomicBool::new(false),
             conflicts: AtomicU64::new(0),
             killed: AtomicBool::new(false),
+            outer: None,
             application: Mutex::new(String::new()),
             user: Mutex::new(None),
             metadata: Mutex::new(None),
@@ -630,7 +632,7 @@ impl Operation {
 }
 
 fn check_stop(slot: &Slot, deadline: Option<Instant>) -> Result<()> {
-    if slot.killed.load(Ordering::Relaxed) {
+    if slot.is_killed() {
         return Err(Error::new(Code::INTERRUPTED, "operation was interrupted"));
     }
     if deadline.is_some_and(|deadline| Instant::now() >= deadline) {

@@ -6,6 +6,7 @@
 use crate::report::PlanSummary;
 use crate::usage::Kind;
 use parking_lot::Mutex;
+use query::interrupt::{Killed, Watch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
@@ -29,6 +30,8 @@ pub struct Slot {
     pub conflicts: AtomicU64,
     /// Set by `killOp` and similar commands.
     pub killed: AtomicBool,
+    /// The operation that runs this one as a part of itself. It ends with that one.
+    pub outer: Option<Watch>,
     /// The application's name from `hello`.
     pub application: Mutex<String>,
     /// The user that logged in, as `name@db`.
@@ -39,13 +42,15 @@ pub struct Slot {
     pub last_active_ms: AtomicI64,
 }
 
-impl query::interrupt::Killed for Slot {
+impl Killed for Slot {
     fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Relaxed)
+            || self.outer.as_ref().is_some_and(|outer| outer.killed.is_killed())
     }
 
     fn note_wait(&self, begins: bool) {
         self.waits.store(begins, Ordering::Relaxed);
+        self.outer.iter().for_each(|outer| outer.killed.note_wait(begins));
     }
 
     fn note_conflict(&self) {

@@ -71,11 +71,17 @@ pub fn empty(trash: &Trash, store: &dyn Store) -> Result<()> {
             false
         }
     });
+    let mut failure = Ok(());
     for (space, id) in free {
         let (from, to) = range_of(id);
-        store.delete_range(space, &from, &to).map_err(store_failed)?;
+        if failure.is_ok() {
+            failure = store.delete_range(space, &from, &to).map_err(store_failed);
+        }
+        if failure.is_err() {
+            trash.discard(space, id);
+        }
     }
-    Ok(())
+    failure
 }
 
 /// Deletes ranges left by an earlier process: prefixes that are neither in `documents` nor in

@@ -405,8 +405,8 @@ impl Store for FaultStore {
         self.store.checkpoint()
     }
 
-    fn freeze(&self) -> Result<()> {
-        self.store.freeze()
+    fn freeze(&self, is_wanted: &dyn Fn() -> bool) -> Result<()> {
+        self.store.freeze(is_wanted)
     }
 
     fn thaw(&self) {

@@ -176,8 +176,12 @@ pub trait Store: Send + Sync {
     fn checkpoint(&self) -> Result<()>;
 
     /// Flushes all memory and stops every change of the files until [`Store::thaw`], so that they can
-    /// be copied. Writers wait; snapshots can be read. On error nothing is stopped.
-    fn freeze(&self) -> Result<()> {
+    /// be copied. Writers wait; snapshots can be read.
+    ///
+    /// # Errors
+    /// Errors of writing, and [`StoreError::Interrupted`] when `is_wanted` returns false while this
+    /// waits for writes and merges in progress. Nothing is stopped then.
+    fn freeze(&self, _is_wanted: &dyn Fn() -> bool) -> Result<()> {
         self.checkpoint()
     }
 

@@ -222,7 +222,7 @@ fn a_commit_that_was_not_admitted_can_be_ended_while_it_waits_for_memory() {
 fn a_commit_can_be_ended_while_the_files_are_frozen() {
     let folder = memory_folder();
     let store = DiskStore::open(folder.path(), tiny()).unwrap();
-    store.freeze().unwrap();
+    store.freeze(&|| true).unwrap();
     for _ in 0..2 {
         let error = store.write_while(&batch(1), &|| false).unwrap_err();
         assert!(matches!(error, StoreError::Interrupted), "{error}");

@@ -6,7 +6,7 @@ use super::{Command, Context};
 use crate::access::Authorization;
 use crate::catalog::change;
 use crate::namespace;
-use crate::records::temporary::remove;
+use crate::records::temporary::clean_up;
 use ::access::Action;
 use value::{Code, Error, Result, Val, Writer};
 
@@ -44,8 +44,7 @@ fn clone(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     })?;
     let copied = copy(engine, context.op, &source, &engine.data.store.snapshot(), &made, false);
     if copied.is_err() {
-        // Return the first error, even if removing the copy fails too.
-        let _ = remove(&engine.data, &made);
+        clean_up(&engine.data, &made);
     }
     copied?;
     concern.write_error(out);

@@ -49,7 +49,7 @@ fn convert(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             }
             Ok(false) => temporary::remove(&engine.data, &made)?,
             Err(error) => {
-                let _ = temporary::remove(&engine.data, &made);
+                temporary::clean_up(&engine.data, &made);
                 return Err(error);
             }
         }

@@ -3,7 +3,6 @@
 
 use super::row::Required;
 use super::{Command, Context};
-use crate::store_failed;
 use ::access::Action;
 use value::{Result, Writer};
 
@@ -27,9 +26,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         out.i64("lockCount", i64::try_from(count).unwrap_or(i64::MAX));
         return Ok(());
     }
-    if !data.fsync_lock.is_held() {
-        data.store.checkpoint().map_err(store_failed)?;
-    }
+    data.write_memory_to_files()?;
     out.i32("numFiles", 1);
     Ok(())
 }
@@ -97,6 +94,34 @@ mod tests {
         let copied = open(&other);
         assert_eq!(count(&copied), Some(2));
         assert!(copied.check(&mut |_, _, _| {}).expect("can be read").is_empty());
+    }
+
+    #[test]
+    fn taking_the_lock_can_be_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = open(folder.path());
+        let commands = ["{fsync: 1, lock: true, maxTimeMS: 30}", "{fsync: 1, maxTimeMS: 30}"];
+        let commit = engine.inner().data.commit.lock();
+        assert_eq!(run(&engine, "admin", commands[0]).expect_err("waits").code().0, 50);
+        drop(commit);
+        // Nothing is locked.
+        run(&engine, "t", "{insert: 'c', documents: [{_id: 1}]}").expect("works");
+        assert_eq!(run(&engine, "admin", "{fsyncUnlock: 1}").expect_err("is not").code().0, 20);
+        // Others wait for the command that takes the lock.
+        let commit = engine.inner().data.commit.lock();
+        std::thread::scope(|scope| {
+            scope.spawn(|| run(&engine, "admin", "{fsync: 1, lock: true}").expect("locks"));
+            while !engine.inner().data.fsync_lock.is_held() {
+                std::thread::yield_now();
+            }
+            for other in commands.iter().chain(&["{fsyncUnlock: 1, maxTimeMS: 30}"]) {
+                assert_eq!(run(&engine, "admin", other).expect_err("waits").code().0, 50);
+            }
+            drop(commit);
+        });
+        run(&engine, "admin", "{fsyncUnlock: 1}").expect("was locked");
+        run(&engine, "t", "{insert: 'c', documents: [{_id: 2}]}").expect("works");
+        assert_eq!(count(&engine), Some(2));
     }
 
     #[test]

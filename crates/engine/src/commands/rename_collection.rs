@@ -195,8 +195,7 @@ fn copy_over(
             }
             Ok(None) => temporary::remove(data, &made)?,
             Err(error) => {
-                // Return the first error, even if removing the copy fails too.
-                let _ = temporary::remove(data, &made);
+                temporary::clean_up(data, &made);
                 return Err(error);
             }
         }

@@ -79,9 +79,10 @@ pub fn create(
                 return match run(data, &collection, &ids, &op.stop_check()) {
                     Ok(()) => Ok(outcome),
                     Err(error) => {
-                        if let Err(second) = remove_failed(data, &collection, &ids) {
-                            tracing::error!(error = %second, "cannot remove an unfinished index");
-                        }
+                        let built = collection.clone();
+                        data.clean_up("an unfinished index", move |data| {
+                            remove_failed(data, &built, &ids)
+                        });
                         let prefix = format!(
                             "Index build failed: Collection {} :: caused by :: ",
                             collection.namespace()
@@ -106,6 +107,7 @@ pub(super) fn run(
 ) -> Result<()> {
     let job = new_job(data, collection);
     let _listed = Listed::new(data, job.clone());
+    let _watching = job.watch();
     let filled = fill(data, &job, collection, ids, check)?;
     finish(data, collection, ids, filled, check)
 }

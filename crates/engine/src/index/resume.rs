@@ -64,7 +64,6 @@ fn run(data: &Weak<Data>, collection: &Arc<Collection>, ids: &[u32]) {
         return;
     }
     tracing::warn!(code = error.code().0, namespace = &*namespace, "rebuilding an index failed");
-    if let Err(error) = build::remove_failed(&data, collection, ids) {
-        tracing::error!(%error, "cannot remove an unfinished index");
-    }
+    let (built, ids) = (collection.clone(), ids.to_vec());
+    data.clean_up("an unfinished index", move |data| build::remove_failed(data, &built, &ids));
 }

@@ -79,13 +79,21 @@ pub(crate) fn put_in_place(
     Ok(())
 }
 
-/// Removes a temporary collection.
+/// Removes a temporary collection after a failure, also if the operation was stopped.
+pub(crate) fn clean_up(data: &Data, collection: &Arc<Collection>) {
+    let collection = collection.clone();
+    data.clean_up("a temporary collection", move |data| remove(data, &collection));
+}
+
+/// Removes a temporary collection, if it is still there.
 ///
 /// # Errors
 /// When the store fails.
 pub(crate) fn remove(data: &Data, collection: &Collection) -> Result<()> {
     let removed = data.change_catalog(|catalog, batch| {
         let found = catalog.get(&collection.db, &collection.name).cloned();
+        // Another one may have its name by now.
+        let found = found.filter(|found| found.id == collection.id);
         if let Some(found) = &found {
             change::remove(catalog, batch, found);
         }

@@ -141,8 +141,7 @@ impl Output for Out {
         let filled = fill(data, op, &temporary, bypass_validation, input)
             .and_then(|seqno| self.put_in_place(data, target.as_ref(), &temporary).map(|()| seqno));
         if filled.is_err() {
-            // Return the first error; an error of the cleanup would hide it.
-            let _ = temporary::remove(data, &temporary);
+            temporary::clean_up(data, &temporary);
         }
         filled
     }

@@ -187,6 +187,9 @@ impl Data {
     /// # Errors
     /// As for [`Data::write`].
     pub(crate) fn compact(&self, space: Space) -> Result<u64> {
+        if self.fsync_lock.is_held() {
+            self.wait_for_fsync_lock()?;
+        }
         self.store.compact(space, &goes_on).map_err(stopped_or_failed)
     }
 
@@ -414,12 +417,12 @@ impl Data {
 }
 
 /// Whether the operation of this thread may continue to wait.
-fn goes_on() -> bool {
+pub(super) fn goes_on() -> bool {
     interrupt::current().is_none_or(|watch| watch.check().is_ok())
 }
 
 /// The error of an operation that ended while it waited for the store is the reason of its end.
-fn stopped_or_failed(error: StoreError) -> Error {
+pub(super) fn stopped_or_failed(error: StoreError) -> Error {
     let reason = match error {
         StoreError::Interrupted => interrupt::check_now().err(),
         _ => None,

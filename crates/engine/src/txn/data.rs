@@ -2,6 +2,7 @@
 //!
 //! Background threads hold it by its own `Arc`, independent of the parts that serve clients.
 
+use super::clean_up::CleanUps;
 use super::fsync_lock::FsyncLock;
 use super::{CommitState, Past};
 use crate::bell::Bell;
@@ -39,6 +40,8 @@ pub struct Data {
     pub(crate) ended: Condvar,
     /// The lock of `fsync`.
     pub(crate) fsync_lock: FsyncLock,
+    /// What failed operations could not remove yet.
+    pub(crate) clean_ups: CleanUps,
     /// Databases without collections that had some in this process. Dropping one of them is an
     /// event, as in MongoDB.
     pub(crate) emptied: Mutex<BTreeSet<Box<str>>>,
@@ -111,6 +114,7 @@ impl Data {
             commit: Mutex::new(CommitState::new(floor)),
             ended: Condvar::new(),
             fsync_lock: FsyncLock::default(),
+            clean_ups: CleanUps::default(),
             emptied: Mutex::default(),
             past: Past::new(clock.now(), seqno),
             ids: Ids::from(loaded.next_id),

@@ -7,6 +7,7 @@
 //!
 //! Layer: transactions.
 
+mod clean_up;
 mod commit;
 mod data;
 mod fsync_lock;

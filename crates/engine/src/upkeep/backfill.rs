@@ -111,6 +111,7 @@ fn build(upkeep: &Arc<Maintenance>, db: &str, id: u32) -> Result<()> {
     };
     let Some(pattern) = find(&upkeep.data.catalog.load()) else { return Ok(()) };
     let job = listed(upkeep, db, &pattern);
+    let _watching = job.watch();
     let begun = Instant::now();
     let mut pace = Pace::new(upkeep.data.store.snapshot().seqno());
     let outcome = loop {

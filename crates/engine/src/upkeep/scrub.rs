@@ -251,7 +251,9 @@ fn scrub(upkeep: &Arc<Maintenance>, db: &str, pattern: &Arc<Pattern>) -> Result<
         killed: AtomicBool::new(false),
     });
     upkeep.data.jobs.lock().push(job.clone());
+    let watching = job.watch();
     let outcome = scrub_parts(upkeep, db, pattern, parts, &job);
+    drop(watching);
     upkeep.data.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
     outcome
 }

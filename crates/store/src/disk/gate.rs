@@ -47,13 +47,18 @@ impl Gate {
         Some(Passed(self))
     }
 
-    /// Closes the gate and waits until all work inside is done.
-    pub(super) fn close(&self) {
+    /// Closes the gate and waits until all work inside is done, as long as `is_wanted` returns true.
+    /// If that ends it, the gate may be closed with work inside, and the result is false.
+    pub(super) fn close_while(&self, is_wanted: &dyn Fn() -> bool) -> bool {
         let mut state = self.state.lock();
         state.closed = true;
         while state.inside > 0 && state.closed {
-            self.changed.wait(&mut state);
+            self.changed.wait_for(&mut state, CHECK_INTERVAL);
+            if state.inside > 0 && !is_wanted() {
+                return false;
+            }
         }
+        true
     }
 
     /// Opens the gate.
@@ -85,7 +90,7 @@ mod tests {
         let first = gate.pass();
         std::thread::scope(|scope| {
             let closer = scope.spawn(|| {
-                gate.close();
+                assert!(gate.close_while(&|| true));
                 closed.store(true, Ordering::SeqCst);
             });
             while !gate.state.lock().closed {
@@ -109,9 +114,13 @@ mod tests {
     fn who_waits_can_give_up() {
         let gate = Gate::default();
         assert!(gate.pass_while(&|| false).is_some(), "an open gate asks nobody");
-        gate.close();
+        assert!(gate.close_while(&|| false), "nobody is inside");
         assert!(gate.pass_while(&|| false).is_none());
         gate.open();
-        gate.close();
+        let inside = gate.pass();
+        assert!(!gate.close_while(&|| false));
+        gate.open();
+        drop(inside);
+        assert!(gate.close_while(&|| false));
     }
 }

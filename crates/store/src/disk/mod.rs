@@ -351,15 +351,23 @@ impl Store for DiskStore {
         self.shared.flush()
     }
 
-    fn freeze(&self) -> Result<()> {
+    fn freeze(&self, is_wanted: &dyn Fn() -> bool) -> Result<()> {
         self.shared.writable_log()?;
-        self.shared.writers.close();
-        if let Err(error) = self.shared.flush() {
-            self.shared.writers.open();
-            return Err(error);
+        let frozen = match self.shared.writers.close_while(is_wanted) {
+            true => self.shared.flush(),
+            false => Err(StoreError::Interrupted),
+        };
+        match frozen {
+            Ok(()) if self.shared.background.close_while(is_wanted) => Ok(()),
+            Ok(()) => {
+                self.thaw();
+                Err(StoreError::Interrupted)
+            }
+            Err(error) => {
+                self.shared.writers.open();
+                Err(error)
+            }
         }
-        self.shared.background.close();
-        Ok(())
     }
 
     fn thaw(&self) {
