@@ -5,6 +5,7 @@
 //! `CRASH_KILLS=200` kills more often, `CRASH_SEED=7` repeats the choices of a run.
 
 mod audit;
+mod buckets;
 mod builds;
 mod out;
 mod process;
