@@ -25,7 +25,8 @@ static FORMS: &[(&str, &str)] = &[
     (
         "approximate",
         "{kind: 'approximation', name: 'p', from: 'c', on: {local: '_id', foreign: 'parent'}, filter: {x: 1},
-          window: {field: 'at', last: '30d'}, fields: {n: {count: {}}, users: {distinct: '$user'}}}",
+          window: {field: 'at', last: '30d'}, fields: {n: {count: {}}, users: {distinct: '$user'}, top: {topK: '$x', k: 3},
+                   ms: {percentiles: '$ms', p: [0.5, 1]}}}",
     ),
     (
         "attributes",

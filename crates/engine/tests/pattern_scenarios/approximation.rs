@@ -1,12 +1,17 @@
 //! The scenarios of approximation.
 
-use crate::harness::{Dice, Server, whole};
+use crate::harness::{Dice, Server, text, whole};
 use motifdb::value::path::Path;
 use motifdb::value::{DocBuf, RawDoc, Val, ejson};
+use std::collections::BTreeMap;
 
 const AUDIENCE: &str = "{createPatterns: 'articles', patterns: [{name: 'audience', kind: 'approximation', from: 'views',
     on: {local: '_id', foreign: 'article'}, filter: {bot: {$ne: true}},
     fields: {uniques: {distinct: '$user', error: 0.01}, views: {count: {}}}}]}";
+
+/// All forms of fields at once.
+const ALL: &str = "{createPatterns: 'articles', patterns: [{name: 'all', kind: 'approximation', from: 'views', on: 'article',
+    fields: {top: {topK: '$user', k: 5}, ranks: {percentiles: '$user', p: [0, 0.5, 0.9, 1], error: 0.05}}}]}";
 
 fn articles() -> Server {
     let server = Server::new();
@@ -102,6 +107,131 @@ fn approximation_3_what_is_deleted_no_longer_counts() {
     assert_eq!(numbers(&server, 1), (100, 100));
 }
 
+/// The numbers 1 to `count`, in an order that looks random.
+fn shuffled(count: u64) -> Vec<u64> {
+    let mut numbers: Vec<u64> = (1..=count).collect();
+    let mut dice = Dice(count);
+    for at in (1..numbers.len()).rev() {
+        numbers.swap(at, dice.below(at as u64 + 1) as usize);
+    }
+    numbers
+}
+
+fn insert_views(server: &Server, fields: impl Iterator<Item = String>) {
+    let list: Vec<String> = fields.collect();
+    for part in list.chunks(2_000) {
+        server.run(&format!("{{insert: 'views', documents: [{}]}}", part.join(",")));
+    }
+}
+
+fn doubles(doc: &DocBuf, path: &str) -> Vec<f64> {
+    let list = Path::new(path).get(doc.as_doc()).as_array().expect("a list");
+    list.iter().map(|(_, number)| number.get().as_f64().unwrap_or(f64::NAN)).collect()
+}
+
+#[test]
+fn approximation_6_percentiles_are_within_the_error() {
+    let server = Server::new();
+    server.run("{insert: 'articles', documents: [{_id: 1}, {_id: 2}]}");
+    server.run("{createPatterns: 'articles', patterns: [{name: 'p', kind: 'approximation', from: 'views', on: 'article',
+        fields: {ms: {percentiles: '$ms', p: [0.5, 0.95, 0.99], error: 0.01}}}]}");
+    assert_eq!(server.get("articles", "1"), doc("{_id: 1, ms: [null, null, null]}"));
+    let numbers = shuffled(100_000);
+    insert_views(&server, numbers.iter().map(|n| format!("{{_id: {n}, article: 1, ms: {n}}}")));
+    let close = |expected: &[f64]| {
+        let found = doubles(&server.get("articles", "1"), "ms");
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            let error = (found - expected).abs();
+            assert!(error <= 0.01 * expected.abs(), "{found} instead of {expected}");
+        }
+    };
+    close(&[50_000.0, 95_000.0, 99_000.0]);
+    // Half of them go, others change; what is no number does not count.
+    server.run("{delete: 'views', deletes: [{q: {ms: {$gt: 50000}}, limit: 0}]}");
+    close(&[25_000.0, 47_500.0, 49_500.0]);
+    server.run("{update: 'views', updates: [{q: {}, u: [{$set: {ms: {$multiply: ['$ms', -0.001]}}}], multi: true}]}");
+    close(&[-25.0, -2.5, -0.5]);
+    insert_views(
+        &server,
+        ["'fast'", "null", "NaN", "[1]"].iter().map(|ms| format!("{{article: 1, ms: {ms}}}")),
+    );
+    close(&[-25.0, -2.5, -0.5]);
+    server.verify("articles");
+    // The same by a build, with bounds that always hold.
+    server.run("{modifyPattern: 'articles', name: 'p', set: {expose: 'value+bounds'}}");
+    let article = server.get("articles", "1");
+    let list = Path::new("ms").get(article.as_doc()).as_array().expect("a list");
+    let first =
+        list.first().and_then(|(_, one)| one.as_doc()).map(DocBuf::from).expect("a document");
+    let (low, value, high) =
+        (number(&first, "low"), number(&first, "value"), number(&first, "high"));
+    assert!(low <= -25.0 && -25.0 <= high && low < value && value < high, "{low} {value} {high}");
+    assert_eq!(number(&first, "confidence"), 1.0);
+    server.verify("articles");
+    server.run("{delete: 'views', deletes: [{q: {}, limit: 0}]}");
+    server.verify("articles");
+}
+
+/// A stream in which the value n occurs about `1 / n^1.1` times as often as the value 1.
+#[test]
+fn approximation_7_the_most_frequent_values_are_exact() {
+    let server = Server::new();
+    server.run("{insert: 'articles', documents: [{_id: 1}]}");
+    server.run("{createPatterns: 'articles', patterns: [{name: 't', kind: 'approximation', from: 'views', on: 'article',
+        fields: {top: {topK: '$from', k: 10}}}]}");
+    let weights: Vec<f64> = (1..=2_000).map(|n| 1.0 / f64::from(n).powf(1.1)).collect();
+    let all: f64 = weights.iter().sum();
+    let mut dice = Dice(11);
+    let mut draw = || {
+        let mut left = dice.below(1 << 30) as f64 / (1_u64 << 30) as f64 * all;
+        weights
+            .iter()
+            .position(|weight| {
+                left -= weight;
+                left < 0.0
+            })
+            .unwrap_or(0)
+    };
+    let drawn: Vec<usize> = (0..30_000).map(|_| draw()).collect();
+    insert_views(
+        &server,
+        drawn.iter().enumerate().map(|(id, n)| format!("{{_id: {id}, article: 1, from: 'r{n}'}}")),
+    );
+    let check = |left: &[usize]| {
+        let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+        left.iter().for_each(|n| *counts.entry(format!("r{n}")).or_default() += 1);
+        let mut expected: Vec<(String, i64)> = counts.into_iter().collect();
+        expected.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let article = server.get("articles", "1");
+        let list = Path::new("top").get(article.as_doc()).as_array().expect("a list");
+        let found = list.iter().map(|(_, one)| {
+            let one = DocBuf::from(one.as_doc().expect("a document"));
+            (text(&one, "value").to_owned(), whole(&one, "count"))
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected[..10]);
+        server.verify("articles");
+    };
+    check(&drawn);
+    // The first half goes, and with it much of the order.
+    server.run("{delete: 'views', deletes: [{q: {_id: {$lt: 15000}}, limit: 0}]}");
+    check(&drawn[15_000..]);
+    server.run("{update: 'views', updates: [{q: {from: 'r0', _id: {$lt: 29000}}, u: {$set: {from: 'r7'}}, multi: true}]}");
+    let changed: Vec<usize> = drawn
+        .iter()
+        .enumerate()
+        .skip(15_000)
+        .map(|(id, n)| if *n == 0 && id < 29_000 { 7 } else { *n })
+        .collect();
+    check(&changed);
+    server.run("{modifyPattern: 'articles', name: 't', set: {expose: 'value+bounds'}}");
+    let article = server.get("articles", "1");
+    let list = Path::new("top").get(article.as_doc()).as_array().expect("a list");
+    let first = DocBuf::from(list.first().and_then(|(_, one)| one.as_doc()).expect("a document"));
+    let count = whole(&first, "count");
+    assert!(count > 0 && whole(&first, "low") == count && whole(&first, "high") == count);
+}
+
 /// Values are between their bounds; that 95 of 100 are is shown where the sketch is.
 #[test]
 fn approximation_8_values_show_their_bounds() {
@@ -173,6 +303,7 @@ fn values_that_were_there_are_counted_by_the_build_and_dropped_with_the_pattern(
 #[test]
 fn random_writes_leave_what_a_recomputation_gives() {
     let server = articles();
+    server.run(ALL);
     let mut dice = Dice(7);
     for round in 0..60 {
         let list = (0..40).map(|_| {

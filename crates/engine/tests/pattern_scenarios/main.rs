@@ -23,6 +23,8 @@
 //! | approximation | 1 a million distinct users | `a_million_values_are_within_three_times_the_error_in_99_of_100_runs` in `crates/patterns`; through commands `approximation_1_twenty_thousand_users_are_counted_within_the_error` |
 //! | | 2 forty users | `approximation_2_forty_users_are_exactly_forty` |
 //! | | 3 inserted and deleted | `approximation_3_what_is_deleted_no_longer_counts` |
+//! | | 6 the 95th percentile of 100,000 | `approximation_6_percentiles_are_within_the_error` |
+//! | | 7 the top ten of a Zipf stream | `approximation_7_the_most_frequent_values_are_exact` |
 //! | | 8 bounds | `approximation_8_values_show_their_bounds` |
 //! | tree | 1 derived fields | `tree_1_a_node_knows_where_it_is` |
 //! | | 2 a move | `tree_2_a_subtree_moves_at_once` |

@@ -9,7 +9,7 @@
 use super::kept::KeptFields;
 use super::moments::Moments;
 use super::ranks::{self, Ranks};
-use super::sketch::{self, Bounded, FORMAT, Histogram, Sketch, whole_number};
+use super::sketch::{Bounded, BoundedValue, FORMAT, Histogram, Sketch, whole_number};
 use super::tally::Tally;
 use bumpalo::Bump;
 use query::ParseContext;
@@ -416,7 +416,7 @@ impl Accumulator {
 pub(super) fn bounded(field: &Accumulator, children: i64, state: &AccumulatorState) -> Bounded {
     match field {
         Accumulator::Sketch(sketch) => sketch.bounded(state),
-        _ => sketch::exactly(field.value(children, state).get()),
+        _ => Bounded::One(BoundedValue::exactly(field.value(children, state).get())),
     }
 }
 

@@ -15,9 +15,9 @@ use value::{RawDoc, Result, Val, Writer, keys};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranks {
     /// The number of numbers.
-    count: i64,
+    pub(super) count: i64,
     /// For each rank: how many numbers are before it, and its position.
-    marks: Vec<(i64, Vec<u8>)>,
+    pub(super) marks: Vec<(i64, Vec<u8>)>,
 }
 
 /// The field that distinguishes ranks from other documents.

@@ -109,8 +109,8 @@ impl Fold {
                 let prefix = entry_prefix(PLACE, number, encoded);
                 ranks::apply_changes(pattern, documents, &prefix, wanted, state, changes)?;
             } else if let Accumulator::Sketch(sketch) = &field.accumulator {
-                let prefix = entry_prefix(MEMBER, number, encoded);
-                sketch.apply_changes(pattern, documents, &prefix, state, changes)?;
+                let place = (number, encoded);
+                sketch.apply_changes(pattern, documents, place, state, changes)?;
             } else if field.accumulator.is_set() {
                 let listed = matches!(field.accumulator, Accumulator::Set(_));
                 let prefix = entry_prefix(MEMBER, number, encoded);

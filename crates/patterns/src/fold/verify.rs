@@ -1,7 +1,7 @@
 //! Checks of a fold: compares its records with those recomputed from the children.
 
 use super::accumulators::Accumulator;
-use super::record::{MEMBER, Record, entry_prefix, record_key};
+use super::record::{Record, record_key};
 use super::{Field, Fold, GROUP};
 use crate::documents::Documents;
 use crate::kind::{CheckedPart, MissingDocuments};
@@ -105,8 +105,7 @@ impl Fold {
         let states = record.states.iter_mut().zip(&stored.states);
         for (number, (field, (state, stored))) in self.fields.iter().zip(states).enumerate() {
             if let Accumulator::Sketch(sketch) = &field.accumulator {
-                let prefix = entry_prefix(MEMBER, number, encoded);
-                sketch.align(pattern, records, &prefix, state, stored)?;
+                sketch.align(pattern, records, (number, encoded), state, stored)?;
             }
         }
         let kept = record.to_doc(doc.as_doc().get("k").unwrap_or(Val::Null));

@@ -34,7 +34,7 @@ pub struct KindRow {
 pub static KINDS: &[KindRow] = &[
     KindRow {
         name: "approximation",
-        help: "Numbers of distinct values and counts over documents of another collection, with bounded errors.",
+        help: "Distinct values, frequent values, percentiles and counts over documents of another collection, with bounded errors.",
         parse: approximation::declaration::parse,
     },
     KindRow {

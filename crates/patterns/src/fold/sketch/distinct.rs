@@ -5,6 +5,7 @@
 //! each rank. The state in the record is the number of values, or the histogram of the highest
 //! ranks. A group that had more values remains with registers until it is empty.
 
+use super::entry::{children_of, with_children};
 use super::hyperloglog::{Histogram, place_of};
 use crate::documents::Documents;
 use crate::fold::accumulators::{AccumulatorState, Contribution};
@@ -52,8 +53,7 @@ pub(super) fn apply_changes<'c>(
         members.push((*hash, after));
     }
     for (hash, after) in members {
-        let doc = (after > 0).then(|| member(after));
-        documents.set_state(pattern.id, &member_key(prefix, hash), doc)?;
+        documents.set_state(pattern.id, &member_key(prefix, hash), with_children(after))?;
     }
     *state = match now {
         EXACT_BEYOND.. => to_registers(pattern, documents, prefix, bits)?,
@@ -115,16 +115,6 @@ fn change_registers(
 /// The key of a value's entry.
 fn member_key(prefix: &[u8], hash: u64) -> Vec<u8> {
     [prefix, &hash.to_be_bytes()].concat()
-}
-
-fn member(children: i64) -> DocBuf {
-    DocBuf::build(|out| {
-        out.i64("c", children);
-    })
-}
-
-fn children_of(doc: RawDoc<'_>) -> i64 {
-    doc.get("c").and_then(Val::as_i64_exact).unwrap_or(0)
 }
 
 /// The key of a register's entry. It is shorter than that of a value.

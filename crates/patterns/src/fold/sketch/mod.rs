@@ -1,19 +1,26 @@
 //! Fields with a bounded error: they keep less than one entry for each child or value.
 //!
 //! - `hyperloglog`: the estimate of a number of distinct values; `distinct`: its entries.
-//! - `bounds`: what is known about a value's error, and how it is shown.
+//! - `buckets`: percentiles, from numbers in buckets of a relative width.
+//! - `top`: the most frequent values, whose counts are exact.
+//! - `bounds`: what is known about a value's error, and how it is shown; `entry`: counts.
 
 mod bounds;
+mod buckets;
 mod distinct;
+mod entry;
 mod hyperloglog;
+mod top;
 
-pub use bounds::Bounded;
+pub use bounds::{Bounded, BoundedValue, whole_number};
+pub use buckets::fraction_bits_for;
 pub use hyperloglog::{Histogram, bits_for};
 
 use super::accumulators::{AccumulatorState, Contribution};
+use super::record::{MEMBER, PLACE, entry_prefix};
 use crate::documents::Documents;
 use crate::pattern::Pattern;
-use bounds::{EXACTLY, PROBABLY};
+use bounds::PROBABLY;
 use query::expr::{Env, Expr};
 use value::{OwnedVal, Result, Val};
 
@@ -37,6 +44,18 @@ pub enum SketchForm {
         /// The number of bits that choose a register.
         bits: u8,
     },
+    /// The numbers at some ranks.
+    Percentiles {
+        /// The number of bits of the fraction that choose a bucket.
+        bits: u8,
+        /// The ranks, from 0 to 1.
+        ranks: Vec<f64>,
+    },
+    /// The most frequent ones.
+    Top {
+        /// How many of them.
+        limit: usize,
+    },
 }
 
 impl Sketch {
@@ -46,25 +65,43 @@ impl Sketch {
         if value.is_missing() {
             return Ok(Contribution::Nothing);
         }
-        Ok(match self.form {
+        Ok(match &self.form {
             SketchForm::Distinct { .. } => {
                 Contribution::Value(Val::Int64(hyperloglog::hash_of(value) as i64).into())
             }
+            SketchForm::Percentiles { bits, .. } => match value.as_f64() {
+                Some(number) if !number.is_nan() => {
+                    let bucket = buckets::bucket_of(number, *bits);
+                    Contribution::Value(Val::Int32(bucket as i32).into())
+                }
+                _ => Contribution::Nothing,
+            },
+            SketchForm::Top { .. } => Contribution::Value(value.into()),
         })
     }
 
-    /// Applies changes of children to the entries and the state of a group.
+    /// Applies changes of children to the entries and the state of a group; `field` is the index
+    /// of the field, `encoded` the group's key.
     pub(super) fn apply_changes<'c>(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
-        prefix: &[u8],
+        (field, encoded): (usize, &[u8]),
         state: &mut AccumulatorState,
         changes: impl Iterator<Item = (&'c Contribution, bool)>,
     ) -> Result<()> {
-        match self.form {
+        let prefix = entry_prefix(MEMBER, field, encoded);
+        match &self.form {
             SketchForm::Distinct { bits } => {
-                distinct::apply_changes(pattern, documents, prefix, bits, state, changes)
+                distinct::apply_changes(pattern, documents, &prefix, *bits, state, changes)
+            }
+            SketchForm::Percentiles { ranks, .. } => {
+                buckets::apply_changes(pattern, documents, &prefix, ranks, state, changes)
+            }
+            SketchForm::Top { limit } => {
+                let places = entry_prefix(PLACE, field, encoded);
+                let prefixes = (prefix.as_slice(), places.as_slice());
+                top::apply_changes(pattern, documents, prefixes, *limit, state, changes)
             }
         }
     }
@@ -75,13 +112,18 @@ impl Sketch {
         &self,
         pattern: &Pattern,
         recomputed: &mut dyn Documents,
-        prefix: &[u8],
+        (field, encoded): (usize, &[u8]),
         state: &mut AccumulatorState,
         stored: &AccumulatorState,
     ) -> Result<()> {
-        let SketchForm::Distinct { bits } = self.form;
-        if let (AccumulatorState::Number(_), AccumulatorState::Registers(_)) = (&state, stored) {
-            *state = distinct::to_registers(pattern, recomputed, prefix, bits)?;
+        if let (
+            SketchForm::Distinct { bits },
+            AccumulatorState::Number(_),
+            AccumulatorState::Registers(_),
+        ) = (&self.form, &state, stored)
+        {
+            let prefix = entry_prefix(MEMBER, field, encoded);
+            *state = distinct::to_registers(pattern, recomputed, &prefix, *bits)?;
         }
         Ok(())
     }
@@ -93,29 +135,22 @@ impl Sketch {
                 let estimate = histogram.estimate();
                 let error = PROBABLY.0 * hyperloglog::standard_error(*bits);
                 let whole = |number: f64| OwnedVal::new(whole_number(number as i64));
-                Bounded::One {
+                Bounded::One(BoundedValue {
                     value: whole(estimate.round()),
                     low: whole((estimate / (1.0 + error)).floor()),
                     // With few registers the error may be as large as the number.
                     high: whole((estimate / (1.0 - error).max(0.01)).ceil()),
                     confidence: PROBABLY.1,
-                }
+                })
             }
             (SketchForm::Distinct { .. }, AccumulatorState::Number(number)) => {
-                exactly(whole_number(*number))
+                Bounded::One(BoundedValue::exactly(whole_number(*number)))
             }
-            (SketchForm::Distinct { .. }, _) => exactly(Val::Int32(0)),
+            (SketchForm::Distinct { .. }, _) => Bounded::One(BoundedValue::exactly(Val::Int32(0))),
+            (SketchForm::Percentiles { bits, ranks }, state) => {
+                Bounded::Many(buckets::values(*bits, ranks.len(), state))
+            }
+            (SketchForm::Top { .. }, state) => Bounded::Counted(top::values(state)),
         }
     }
-}
-
-/// A value without an error.
-pub(super) fn exactly(value: Val<'_>) -> Bounded {
-    let value = OwnedVal::new(value);
-    Bounded::One { low: value.clone(), high: value.clone(), value, confidence: EXACTLY }
-}
-
-/// A count in the type that `$count` returns.
-pub(super) fn whole_number(number: i64) -> Val<'static> {
-    i32::try_from(number).map_or(Val::Int64(number), Val::Int32)
 }

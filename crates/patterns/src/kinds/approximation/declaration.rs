@@ -3,7 +3,7 @@
 use super::Approximations;
 use crate::declaration::Parsed;
 use crate::declaration::options::Options;
-use crate::fold::sketch::bits_for;
+use crate::fold::sketch::{bits_for, fraction_bits_for};
 use crate::fold::{Accumulator, Folded, Sketch, SketchForm};
 use crate::kinds::computed::declaration::{FieldForm, fields_of, fold, skips_errors};
 use crate::paths;
@@ -14,9 +14,11 @@ use value::{DocBuf, Error, RawDoc, Result, Val, Writer};
 /// The error of a field that declares none.
 const ERROR: f64 = 0.01;
 /// What a field may be.
-const FORMS: &[&str] = &["distinct", "count"];
-/// Forms of the specification that are not implemented yet.
-const LATER: &[&str] = &["topK", "percentiles"];
+const FORMS: &[&str] = &["distinct", "topK", "percentiles", "count"];
+/// The most values of `topK`.
+const TOP_MAX: i64 = 1000;
+/// The most percentiles of a field.
+const RANKS_MAX: usize = 100;
 
 pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let declared_fields = fields_of(options)?;
@@ -55,6 +57,10 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
 enum FieldSpec<'a> {
     /// The number of distinct values of an expression.
     Distinct { value: Val<'a>, error: f64, bits: u8 },
+    /// The most frequent values of an expression.
+    Top { value: Val<'a>, limit: usize },
+    /// The numbers at these ranks.
+    Percentiles { value: Val<'a>, error: f64, bits: u8, ranks: Vec<f64> },
     /// The number of children.
     Count,
 }
@@ -68,8 +74,7 @@ fn form_of<'a>(options: &Options<'_>, path: &str, spec: Val<'a>) -> Result<Field
             spec.kind().name()
         )));
     };
-    let known = |name: &str| FORMS.contains(&name) || LATER.contains(&name);
-    let mut named = spec.iter().filter(|(name, _)| known(name));
+    let mut named = spec.iter().filter(|(name, _)| FORMS.contains(name));
     let (form, operand) = match (named.next(), named.next()) {
         (Some((form, operand)), None) => (form, operand.get()),
         (Some((one, _)), Some((other, _))) => {
@@ -82,11 +87,13 @@ fn form_of<'a>(options: &Options<'_>, path: &str, spec: Val<'a>) -> Result<Field
             return Err(options.unknown(&place, name, FORMS));
         }
     };
-    if LATER.contains(&form) {
-        return Err(options.not_available(format!("'{place}.{form}'")));
-    }
     paths::check_deterministic(operand, &format!("{place}.{form}"))?;
-    let allowed: &[&str] = if form == "distinct" { &["distinct", "error"] } else { &["count"] };
+    let allowed: &[&str] = match form {
+        "distinct" => &["distinct", "error"],
+        "topK" => &["topK", "k"],
+        "percentiles" => &["percentiles", "p", "error"],
+        _ => &["count"],
+    };
     if let Some((name, _)) = spec.iter().find(|(name, _)| !allowed.contains(name)) {
         if (form, name) == ("count", "flush") {
             return Err(options.not_available(format!("'{place}.flush'")));
@@ -94,11 +101,7 @@ fn form_of<'a>(options: &Options<'_>, path: &str, spec: Val<'a>) -> Result<Field
         return Err(options.unknown(&place, name, allowed));
     }
     match form {
-        "count" => match operand {
-            Val::Document(empty) if empty.is_empty() => Ok(FieldSpec::Count),
-            _ => Err(options.bad(format!("'{place}.count' must be an empty document"))),
-        },
-        _ => {
+        "distinct" => {
             let error = error_of(options, &place, spec)?;
             let bits = bits_for(error).ok_or_else(|| {
                 options.bad(format!(
@@ -109,6 +112,33 @@ fn form_of<'a>(options: &Options<'_>, path: &str, spec: Val<'a>) -> Result<Field
             })?;
             Ok(FieldSpec::Distinct { value: operand, error, bits })
         }
+        "topK" => match spec.get("k").map_or(Some(10), Val::as_i64_exact) {
+            Some(limit @ 1..=TOP_MAX) => {
+                Ok(FieldSpec::Top { value: operand, limit: limit as usize })
+            }
+            _ => {
+                Err(options.bad(format!("'{place}.k' must be a whole number from 1 to {TOP_MAX}")))
+            }
+        },
+        "percentiles" => {
+            let ranks = ranks_of(spec).ok_or_else(|| {
+                options.bad(format!(
+                    "'{place}.p' must be an array of 1 to {RANKS_MAX} numbers from 0 to 1"
+                ))
+            })?;
+            let error = error_of(options, &place, spec)?;
+            let bits = fraction_bits_for(error).ok_or_else(|| {
+                options.bad(format!(
+                    "'{place}.error' must be from 0.00013 to 0.2; {{$percentile: ...}} of the kind \
+                     'computed' is exact, found {error}"
+                ))
+            })?;
+            Ok(FieldSpec::Percentiles { value: operand, error, bits, ranks })
+        }
+        _ => match operand {
+            Val::Document(empty) if empty.is_empty() => Ok(FieldSpec::Count),
+            _ => Err(options.bad(format!("'{place}.count' must be an empty document"))),
+        },
     }
 }
 
@@ -121,12 +151,29 @@ fn error_of(options: &Options<'_>, place: &str, spec: RawDoc<'_>) -> Result<f64>
     }
 }
 
+/// The option `p`.
+fn ranks_of(spec: RawDoc<'_>) -> Option<Vec<f64>> {
+    let list = spec.get("p").and_then(Val::as_array)?;
+    let ranks = list.iter().map(|(_, rank)| rank.get().as_f64());
+    let ranks = ranks.collect::<Option<Vec<f64>>>()?;
+    let fits = |rank: &f64| (0.0..=1.0).contains(rank);
+    ((1..=RANKS_MAX).contains(&ranks.len()) && ranks.iter().all(fits)).then_some(ranks)
+}
+
 impl FieldSpec<'_> {
     /// Appends the form with its defaults.
     fn write(&self, out: &mut Writer<'_>) {
         match self {
             FieldSpec::Distinct { value, error, .. } => {
                 out.append("distinct", *value).f64("error", *error);
+            }
+            FieldSpec::Top { value, limit } => {
+                out.append("topK", *value).count("k", *limit as u64);
+            }
+            FieldSpec::Percentiles { value, error, ranks, .. } => {
+                out.append("percentiles", *value);
+                out.array("p", |list| ranks.iter().for_each(|rank| list.push(Val::Double(*rank))));
+                out.f64("error", *error);
             }
             FieldSpec::Count => {
                 out.doc("count", |_| {});
@@ -135,14 +182,112 @@ impl FieldSpec<'_> {
     }
 
     fn compile(&self, path: &str) -> Result<Accumulator> {
-        match self {
+        let (value, form) = match self {
+            FieldSpec::Count => return Ok(Accumulator::Count),
             FieldSpec::Distinct { value, bits, .. } => {
-                let value = Expr::parse(*value, &ParseContext::new(0))
-                    .map_err(|error| error.context(format!("fields.{path}: ")))?;
-                let form = SketchForm::Distinct { bits: *bits };
-                Ok(Accumulator::Sketch(Sketch { value, form }))
+                (value, SketchForm::Distinct { bits: *bits })
             }
-            FieldSpec::Count => Ok(Accumulator::Count),
+            FieldSpec::Top { value, limit } => (value, SketchForm::Top { limit: *limit }),
+            FieldSpec::Percentiles { value, bits, ranks, .. } => {
+                (value, SketchForm::Percentiles { bits: *bits, ranks: ranks.clone() })
+            }
+        };
+        let value = Expr::parse(*value, &ParseContext::new(0))
+            .map_err(|error| error.context(format!("fields.{path}: ")))?;
+        Ok(Accumulator::Sketch(Sketch { value, form }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::ejson;
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_reason() {
+        let cases = [
+            ("{kind: 'approximation', fields: {n: {count: {}}}}", "the option 'from' is missing"),
+            (
+                "{kind: 'approximation', from: 'c', fields: {n: {count: {}}}}",
+                "the option 'on' is missing",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: 5}}",
+                "'fields.n' must be a document",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {}}}",
+                "'fields.n' must be one of",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {distnct: '$x'}}}",
+                "'fields.n.distnct' is unknown (did you mean 'distinct'?)",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {distinct: '$x', count: {}}}}",
+                "'fields.n' has both 'distinct' and 'count'",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {count: {}, error: 0.01}}}",
+                "'fields.n.error' is unknown",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {count: 5}}}",
+                "'fields.n.count' must be an empty document",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {distinct: '$x', error: 0.001}}}",
+                "'fields.n.error' must be from 0.0021 to 0.26",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {distinct: '$x', error: 0.5}}}",
+                "'fields.n.error' must be from 0.0021 to 0.26",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {distinct: '$x', error: 'low'}}}",
+                "'fields.n.error' must be a number",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {distinct: {$rand: {}}}}}",
+                "'fields.n.distinct' uses $rand",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {count: {}}}, deletes: 'ignore'}",
+                "'ignore' is not available",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {count: {}}}, expose: 'bounds'}",
+                "'expose' must be one of 'value', 'value+bounds'",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {count: {}}}, order: {x: 1}}",
+                "'order' is not an option of the kind 'approximation'",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {topK: '$x', k: 0}}}",
+                "'fields.n.k' must be a whole number from 1 to 1000",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {topK: '$x', error: 0.1}}}",
+                "'fields.n.error' is unknown",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {percentiles: '$x'}}}",
+                "'fields.n.p' must be an array",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {percentiles: '$x', p: [95]}}}",
+                "'fields.n.p' must be an array of 1 to 100 numbers from 0 to 1",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {percentiles: '$x', p: [0.5], error: 0.5}}}",
+                "'fields.n.error' must be from 0.00013 to 0.2",
+            ),
+        ];
+        for (text, reason) in cases {
+            let doc = ejson::parse_doc(text).expect("test text");
+            let outcome = crate::declaration::parse("t", doc.as_doc());
+            let error = outcome.map(|pattern| pattern.name).expect_err(text);
+            assert!(error.message().contains(reason), "{text}: {error}");
         }
     }
 }
