@@ -262,7 +262,7 @@ impl Pattern {
     #[must_use]
     pub fn may_be_stale(&self) -> bool {
         let fans_out = self.traits.fans_out && !self.is_pointer();
-        self.common.mode != Mode::Sync || fans_out
+        self.common.mode != Mode::Sync || fans_out || self.traits.flush_ms.is_some()
     }
 
     /// Returns a copy after a collection was renamed; `None` if it does not use that collection.

@@ -93,6 +93,17 @@ pub fn put_since(
     documents.set_state(pattern.id, &entry.place, Some(entry.to_doc()))
 }
 
+/// Removes the entry of an encoded key, whose targets are up to date.
+///
+/// # Errors
+/// When the store fails.
+pub fn remove(pattern: &Pattern, documents: &mut dyn Documents, encoded: &[u8]) -> Result<()> {
+    match has(pattern, documents, encoded)? {
+        true => documents.set_state(pattern.id, &place_of(encoded), None),
+        false => Ok(()),
+    }
+}
+
 /// Queues a node without its descendants, unless these are queued already.
 ///
 /// # Errors

@@ -35,6 +35,8 @@ pub struct Traits {
     pub always_fills: bool,
     /// Its fields may read each other: the kind computes them in that order and refuses cycles.
     pub reads_own_fields: bool,
+    /// Targets show changes after this many milliseconds at the latest, not in each commit.
+    pub flush_ms: Option<u64>,
     /// Why targets must be updated in the commit of their source, if they must.
     pub sync_only: Option<&'static str>,
 }

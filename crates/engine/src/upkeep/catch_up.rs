@@ -40,6 +40,7 @@ pub fn start(upkeep: &Arc<Maintenance>) -> Result<()> {
         .spawn(move || {
             let mut busy = true;
             let mut looked = Instant::now();
+            let mut ticked = looked;
             loop {
                 let rung = busy || bell.wait(PAUSE);
                 let Some(upkeep) = weak.upgrade() else { return };
@@ -49,7 +50,11 @@ pub fn start(upkeep: &Arc<Maintenance>) -> Result<()> {
                 if rung {
                     super::backfill::start(&upkeep);
                 }
-                busy = round(&upkeep.data, rung);
+                let ticks = ticked.elapsed() >= PAUSE;
+                if ticks {
+                    ticked = Instant::now();
+                }
+                busy = round(&upkeep.data, rung, ticks);
                 busy |= super::expiry::tick(&upkeep.data);
                 super::scrub::tick(&upkeep);
                 if looked.elapsed() >= ALARM_PAUSE {
@@ -67,15 +72,18 @@ pub fn start(upkeep: &Arc<Maintenance>) -> Result<()> {
         .map_err(|error| Error::internal(format!("cannot start a thread: {error}")))
 }
 
-/// Processes every queue that is due. Returns whether more work is due immediately.
-fn round(data: &Data, rung: bool) -> bool {
+/// Processes every queue that is due; those that wait for some time only if it `ticks`. Returns
+/// whether more work is due immediately.
+fn round(data: &Data, rung: bool, ticks: bool) -> bool {
     let catalog = data.catalog.load_full();
     let mut busy = false;
     for (db, database) in &catalog.databases {
         let queued = database.patterns.iter().filter(|p| p.may_queue() && p.phase.is_built());
         for pattern in queued {
-            let done = match &pattern.common.mode {
-                Mode::Every(period, _) => scheduled(data, db, pattern, *period),
+            let done = match (&pattern.common.mode, pattern.traits.flush_ms) {
+                (Mode::Every(period, _), _) => scheduled(data, db, pattern, *period),
+                (_, Some(after)) if ticks => held_back(data, db, pattern, after),
+                (_, Some(_)) => continue,
                 _ if rung => process_queue(data, db, pattern),
                 _ => continue,
             };
@@ -141,6 +149,20 @@ fn process_queue(data: &Data, db: &str, pattern: &Arc<Pattern>) -> Result<bool> 
         std::thread::yield_now();
     }
     Ok(false)
+}
+
+/// Processes the queue of a pattern whose targets are written after a time, if that is over for one
+/// of them.
+fn held_back(data: &Data, db: &str, pattern: &Arc<Pattern>, after: u64) -> Result<bool> {
+    let since = {
+        let mut txn = data.reader();
+        queue::oldest(pattern, &mut TransactionDocuments::new(&mut txn, db))?
+    };
+    let end = since.map(|since| since.saturating_add(after as i64));
+    match end.is_some_and(|end| crate::clock::now_ms() >= end) {
+        true => process_queue(data, db, pattern),
+        false => Ok(false),
+    }
 }
 
 /// Runs a scheduled round if one is due. Afterwards everything queued before it is applied.

@@ -107,6 +107,105 @@ fn approximation_3_what_is_deleted_no_longer_counts() {
     assert_eq!(numbers(&server, 1), (100, 100));
 }
 
+/// A count that is written after 100 changes, or after a time that the test does not reach.
+const FLUSHED: &str = "{createPatterns: 'articles', patterns: [{name: 'views', kind: 'approximation', from: 'views',
+    on: {local: '_id', foreign: 'article'}, fields: {views: {count: {}, flush: {every: 100, orMS: 3600000}}}}]}";
+
+fn fresh(server: &Server, article: i64) -> i64 {
+    let text = format!(
+        "{{find: 'articles', filter: {{_id: {article}}}, readConcern: {{patterns: 'fresh'}}}}"
+    );
+    whole(&server.docs(&text)[0], "views")
+}
+
+fn stored(server: &Server, article: i64) -> i64 {
+    whole(&server.get("articles", &article.to_string()), "views")
+}
+
+#[test]
+fn approximation_4_a_count_is_written_after_a_hundred_changes() {
+    let server = Server::new();
+    server.run("{insert: 'articles', documents: [{_id: 1}, {_id: 2}]}");
+    server.run(FLUSHED);
+    let before = server.writes("articles");
+    for user in 0..250 {
+        view(&server, 1, user..user + 1);
+    }
+    assert_eq!(server.writes("articles") - before, 2);
+    assert_eq!(stored(&server, 1), 200);
+    // It is behind, which is no drift, and is told.
+    server.verify("articles");
+    let pattern = server.pattern("articles");
+    assert_eq!(whole(&pattern, "pending"), 1);
+    assert!(whole(&pattern, "lagMS") >= 0, "{pattern:?}");
+    // What is counted is exact for who asks for that.
+    let counted = server.run("{count: 'views', query: {article: 1}}");
+    assert_eq!(whole(&counted, "n"), 250);
+    assert_eq!(fresh(&server, 1), 250);
+    assert_eq!(stored(&server, 1), 250);
+    assert_eq!(server.writes("articles") - before, 3);
+    // The number begins anew, a statement with many changes is written at once, and so is the last.
+    view(&server, 1, 250..349);
+    assert_eq!(stored(&server, 1), 250);
+    view(&server, 1, 349..350);
+    assert_eq!(stored(&server, 1), 350);
+    view(&server, 2, 0..1_000);
+    assert_eq!(stored(&server, 2), 1_000);
+    server.run("{delete: 'views', deletes: [{q: {user: {$lt: 50}}, limit: 0}]}");
+    assert_eq!((stored(&server, 1), stored(&server, 2)), (350, 1_000));
+    server.run("{delete: 'views', deletes: [{q: {}, limit: 0}]}");
+    assert_eq!((stored(&server, 1), stored(&server, 2)), (0, 0));
+    server.verify("articles");
+    // A parent that comes later has its value from the start, and a write of the client keeps it.
+    view(&server, 3, 0..5);
+    server.run("{insert: 'articles', documents: [{_id: 3}]}");
+    view(&server, 3, 5..9);
+    server.run("{update: 'articles', updates: [{q: {_id: 3}, u: {$set: {title: 'x'}}}]}");
+    assert_eq!(stored(&server, 3), 5);
+    assert_eq!(fresh(&server, 3), 9);
+    server.run("{dropPatterns: 'articles', names: ['views']}");
+    assert_eq!(server.get("articles", "1"), doc("{_id: 1}"));
+}
+
+#[test]
+fn approximation_5_nothing_is_lost_that_was_not_written_yet() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::on(folder.path());
+    server.run("{insert: 'articles', documents: [{_id: 1}]}");
+    server.run(FLUSHED);
+    for user in 0..199 {
+        view(&server, 1, user..user + 1);
+    }
+    assert_eq!(stored(&server, 1), 100);
+    server.close();
+    let server = Server::on(folder.path());
+    assert_eq!(stored(&server, 1), 100);
+    assert_eq!(fresh(&server, 1), 199);
+    server.verify("articles");
+}
+
+#[test]
+fn a_count_is_written_after_its_time_too() {
+    let server = Server::new();
+    server.run("{insert: 'articles', documents: [{_id: 1}]}");
+    server.run(
+        &FLUSHED
+            .replace("3600000", "20")
+            .replace("views: {count", "users: {distinct: '$user'}, views: {count"),
+    );
+    view(&server, 1, 0..7);
+    // Fields without `flush` are never behind.
+    assert_eq!(whole(&server.get("articles", "1"), "users"), 7);
+    for _ in 0..600 {
+        if stored(&server, 1) == 7 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(stored(&server, 1), 7);
+    server.verify("articles");
+}
+
 /// The numbers 1 to `count`, in an order that looks random.
 fn shuffled(count: u64) -> Vec<u64> {
     let mut numbers: Vec<u64> = (1..=count).collect();

@@ -23,6 +23,8 @@
 //! | approximation | 1 a million distinct users | `a_million_values_are_within_three_times_the_error_in_99_of_100_runs` in `crates/patterns`; through commands `approximation_1_twenty_thousand_users_are_counted_within_the_error` |
 //! | | 2 forty users | `approximation_2_forty_users_are_exactly_forty` |
 //! | | 3 inserted and deleted | `approximation_3_what_is_deleted_no_longer_counts` |
+//! | | 4 250 inserts, few writes | `approximation_4_a_count_is_written_after_a_hundred_changes` |
+//! | | 5 a restart after 199 | `approximation_5_nothing_is_lost_that_was_not_written_yet` |
 //! | | 6 the 95th percentile of 100,000 | `approximation_6_percentiles_are_within_the_error` |
 //! | | 7 the top ten of a Zipf stream | `approximation_7_the_most_frequent_values_are_exact` |
 //! | | 8 bounds | `approximation_8_values_show_their_bounds` |

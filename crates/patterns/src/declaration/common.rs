@@ -74,8 +74,14 @@ impl Common {
         if let Some(why) = traits.sync_only.filter(|_| mode != Mode::Sync) {
             return Err(options.bad(why));
         }
+        if traits.flush_ms.is_some() && mode != Mode::Sync {
+            return Err(options.bad(
+                "'flush' needs the mode 'sync': the other modes write targets later by themselves",
+            ));
+        }
         let max_staleness = options.positive("maxStalenessMS")?.map(|ms| ms as u64);
-        if max_staleness.is_some() && mode == Mode::Sync && !fans_out {
+        let never = mode == Mode::Sync && !fans_out && traits.flush_ms.is_none();
+        if max_staleness.is_some() && never {
             return Err(options.bad("'maxStalenessMS' needs another 'mode': 'sync' is never stale"));
         }
         let client_writes = options.choice("clientWrites", &["reject", "ignore"], &[])?;

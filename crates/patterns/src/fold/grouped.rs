@@ -7,6 +7,7 @@
 //! its targets.
 
 use super::accumulators::{self, Accumulator, AccumulatorState};
+use super::flush::Flush;
 use super::groups::Child;
 use super::record::{Record, record_key};
 use super::unwind::{Siblings, Unwind};
@@ -48,6 +49,8 @@ pub struct Fold {
     pub reads: Vec<String>,
     /// Whether fields are shown with their bounds.
     pub bounds: bool,
+    /// The fields that are written to targets later.
+    pub flush: Option<Flush>,
 }
 
 /// What children are grouped by.
@@ -480,7 +483,7 @@ impl Fold {
 
     pub(super) fn empty_record(&self) -> Record {
         let states = vec![AccumulatorState::Empty; self.fields.len()];
-        Record { children: 0, states, at: None }
+        Record { children: 0, states, at: None, held: 0 }
     }
 
     pub(super) fn record(

@@ -32,6 +32,7 @@ impl Fold {
         let counts = |fold: &Accumulator| matches!(fold, Accumulator::Count);
         self.has_one_target()
             && !self.bounds
+            && self.flush.is_none()
             && self.window.is_none()
             && self.fields.iter().any(|field| counts(&field.accumulator))
             && self
@@ -86,7 +87,7 @@ impl Fold {
         };
         let states =
             self.fields.iter().zip(sums.iter().copied()).map(state).collect::<Option<_>>()?;
-        Some(Record { children, states, at: None })
+        Some(Record { children, states, at: None, held: 0 })
     }
 
     /// The key of a group whose record is in its target.

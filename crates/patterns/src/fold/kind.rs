@@ -57,6 +57,7 @@ impl<F: Form> Kind for Folded<F> {
             first_walk: true,
             records_of_sources: true,
             exact_reads: true,
+            flush_ms: self.fold.flush.as_ref().map(|flush| flush.after_ms),
             ..Traits::default()
         }
     }

@@ -10,7 +10,7 @@
 //! - `kept`: what a ranking keeps of each child.
 //! - `sketch`: fields with a bounded error, which keep less than one entry for each child.
 //! - `unwind`: elements of an array of the children, each folded for itself.
-//! - `window`: children that count for some time only.
+//! - `window`: children that count for some time only; `flush`: targets that are written later.
 //! - `kind`: kinds that consist of one fold; `answers`: the queries that they answer;
 //!   `declines`: why they do not answer others; `verify`:
 //!   checks.
@@ -19,6 +19,7 @@ mod accumulators;
 mod answers;
 mod declines;
 mod entries;
+mod flush;
 mod grouped;
 mod groups;
 mod in_target;
@@ -35,6 +36,7 @@ mod verify;
 mod window;
 
 pub use accumulators::Accumulator;
+pub use flush::Flush;
 pub use grouped::{Field, Fold, GroupKey, Keys, MissingParent, Value};
 pub use groups::{Child, Group, Groups};
 pub use kept::KeptFields;

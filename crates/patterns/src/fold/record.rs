@@ -15,6 +15,8 @@ pub(super) struct Record {
     pub(super) states: Vec<AccumulatorState>,
     /// When it last changed, if its fields show that.
     pub(super) at: Option<i64>,
+    /// How many changes its targets do not show yet.
+    pub(super) held: i64,
 }
 
 /// Key prefix of the records of groups; the encoded group key follows.
@@ -33,7 +35,8 @@ impl Record {
         states.resize(fields, AccumulatorState::Empty);
         let children = doc.get("n").and_then(Val::as_i64_exact).unwrap_or(0);
         let at = doc.get("t").and_then(Val::as_i64_exact);
-        Record { children, states, at }
+        let held = doc.get("u").and_then(Val::as_i64_exact).unwrap_or(0);
+        Record { children, states, at, held }
     }
 
     /// The record of a group whose state is in its target: its key, and the types of its fields.
@@ -76,6 +79,9 @@ impl Record {
             out.array("f", |list| self.states.iter().for_each(|state| state.write(list)));
             if let Some(at) = self.at {
                 out.i64("t", at);
+            }
+            if self.held != 0 {
+                out.i64("u", self.held);
             }
         })
     }

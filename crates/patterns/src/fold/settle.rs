@@ -37,7 +37,8 @@ impl Fold {
             }
         }
         // Most changes need only a few bytes of a record.
-        let in_place = pattern.phase.is_built() && !pattern.is_deferred() && !self.bounds;
+        let plain = !self.bounds && self.flush.is_none();
+        let in_place = plain && pattern.phase.is_built() && !pattern.is_deferred();
         let (mut behind, mut grown, mut stored) = (false, None, None);
         let mut shown = None;
         documents.change_state(pattern.id, &own_key, &mut |record| {
@@ -126,10 +127,17 @@ impl Fold {
         if !self.counts_children() {
             record.children = record.states.first().map_or(0, AccumulatorState::listed);
         }
+        let waits = self.holds_back(pattern, &mut record, group);
         let kept = (record.children > 0).then(|| record.to_doc(key.value));
         documents.set_state(pattern.id, &own_key, kept)?;
         if record.children <= 0 {
             record = self.empty_record();
+        }
+        if waits {
+            return self.hold_back(pattern, documents, key, &record);
+        }
+        if self.flush.is_some() {
+            queue::remove(pattern, documents, encoded)?;
         }
         if pattern.is_deferred() {
             return queue::put(pattern, documents, encoded, key.value);
@@ -239,7 +247,12 @@ impl Fold {
         key: Val<'_>,
     ) -> Result<usize> {
         let encoded = keys::key(key);
-        let record = self.record(pattern, documents, &encoded)?;
+        let mut record = self.record(pattern, documents, &encoded)?;
+        if record.held != 0 {
+            record.held = 0;
+            let own_key = record_key(&encoded);
+            documents.set_state(pattern.id, &own_key, Some(record.to_doc(key)))?;
+        }
         let key = Key { encoded: &encoded, value: key };
         self.write_targets(pattern, documents, key, &record, None)?;
         Ok(1)
@@ -259,7 +272,7 @@ impl Fold {
 
     /// Writes the values to the targets of a group; `living` if it has children. Returns whether
     /// it is known to have exactly one target, which exists.
-    fn write_values(
+    pub(super) fn write_values(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,

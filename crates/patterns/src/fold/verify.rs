@@ -78,11 +78,12 @@ impl Fold {
     /// Whether the form of a record may depend on what its group once had.
     fn has_history(&self) -> bool {
         let is_sketch = |field: &Field| matches!(field.accumulator, Accumulator::Sketch(_));
-        self.bounds || self.fields.iter().any(is_sketch)
+        self.bounds || self.flush.is_some() || self.fields.iter().any(is_sketch)
     }
 
     /// Converts the recomputed record of a group to the form of the stored one, where that depends
-    /// on the past: when it last changed, and whether it once had more values than now.
+    /// on the past: when it last changed, what its targets do not show yet, and whether it once had
+    /// more values than now.
     ///
     /// # Errors
     /// When the store fails.
@@ -102,6 +103,7 @@ impl Fold {
         let stored = Record::of(stored.as_doc(), self.fields.len());
         let mut record = Record::of(doc.as_doc(), self.fields.len());
         record.at = stored.at;
+        record.held = stored.held;
         let states = record.states.iter_mut().zip(&stored.states);
         for (number, (field, (state, stored))) in self.fields.iter().zip(states).enumerate() {
             if let Accumulator::Sketch(sketch) = &field.accumulator {

@@ -4,7 +4,7 @@ use super::Approximations;
 use crate::declaration::Parsed;
 use crate::declaration::options::Options;
 use crate::fold::sketch::{bits_for, fraction_bits_for};
-use crate::fold::{Accumulator, Folded, Sketch, SketchForm};
+use crate::fold::{Accumulator, Flush, Folded, MissingParent, Sketch, SketchForm};
 use crate::kinds::computed::declaration::{FieldForm, fields_of, fold, skips_errors};
 use crate::paths;
 use query::ParseContext;
@@ -19,6 +19,8 @@ const FORMS: &[&str] = &["distinct", "topK", "percentiles", "count"];
 const TOP_MAX: i64 = 1000;
 /// The most percentiles of a field.
 const RANKS_MAX: usize = 100;
+/// After how many changes and milliseconds a field with `flush` is written.
+const FLUSH: (i64, u64) = (100, 1000);
 
 pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let declared_fields = fields_of(options)?;
@@ -30,7 +32,15 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let expose = options.choice("expose", &["value", "value+bounds"], &[])?;
     let fields = DocBuf::build(|out| {
         for (path, form) in &forms {
-            out.doc(path, |out| form.write(out));
+            out.doc(path, |out| {
+                form.write(out);
+                if let Some(flush) = declared_flush(declared_fields, path) {
+                    out.doc("flush", |out| {
+                        let (every, after) = flush_parts(flush).unwrap_or(FLUSH);
+                        out.count("every", every as u64).count("orMS", after);
+                    });
+                }
+            });
         }
     });
     let field_form = FieldForm {
@@ -42,8 +52,16 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
             None => Err(Error::internal("a field was not read")),
         },
     };
+    let flush = flush_of(options, declared_fields)?;
     let read = fold(options, collection, &field_form)?;
     let (mut fold, read) = read.ok_or_else(|| options.missing("from"))?;
+    if flush.is_some() && (fold.is_own() || fold.missing == MissingParent::Create) {
+        return Err(options.bad(
+            "'flush' needs parents that are there: 'into' and onMissingParent: 'create' make them \
+             with their first child",
+        ));
+    }
+    fold.flush = flush;
     fold.bounds = expose == "value+bounds";
     let declared = DocBuf::build(|out| {
         out.extend(read.as_doc());
@@ -89,15 +107,12 @@ fn form_of<'a>(options: &Options<'_>, path: &str, spec: Val<'a>) -> Result<Field
     };
     paths::check_deterministic(operand, &format!("{place}.{form}"))?;
     let allowed: &[&str] = match form {
-        "distinct" => &["distinct", "error"],
-        "topK" => &["topK", "k"],
-        "percentiles" => &["percentiles", "p", "error"],
-        _ => &["count"],
+        "distinct" => &["distinct", "error", "flush"],
+        "topK" => &["topK", "k", "flush"],
+        "percentiles" => &["percentiles", "p", "error", "flush"],
+        _ => &["count", "flush"],
     };
     if let Some((name, _)) = spec.iter().find(|(name, _)| !allowed.contains(name)) {
-        if (form, name) == ("count", "flush") {
-            return Err(options.not_available(format!("'{place}.flush'")));
-        }
         return Err(options.unknown(&place, name, allowed));
     }
     match form {
@@ -140,6 +155,49 @@ fn form_of<'a>(options: &Options<'_>, path: &str, spec: Val<'a>) -> Result<Field
             _ => Err(options.bad(format!("'{place}.count' must be an empty document"))),
         },
     }
+}
+
+/// The option `flush` of a field.
+fn declared_flush<'a>(fields: RawDoc<'a>, path: &str) -> Option<Val<'a>> {
+    let spec = fields.iter().find(|(name, _)| *name == path)?.1.as_doc()?;
+    spec.get("flush").filter(|flush| !matches!(flush, Val::Null))
+}
+
+/// After how many changes and milliseconds a field is written; `None` if that makes no sense.
+fn flush_parts(flush: Val<'_>) -> Option<(i64, u64)> {
+    let Val::Document(doc) = flush else { return None };
+    let part = |name: &str, default: i64, most: i64| {
+        let number = doc.get(name).map_or(Some(default), Val::as_i64_exact)?;
+        (1..=most).contains(&number).then_some(number)
+    };
+    let known = doc.iter().all(|(name, _)| matches!(name, "every" | "orMS"));
+    let every = part("every", FLUSH.0, 1_000_000)?;
+    let after = part("orMS", FLUSH.1 as i64, 3_600_000)?;
+    known.then_some((every, after as u64))
+}
+
+/// What is written later: for all fields after the same number of changes and the same time.
+fn flush_of(options: &Options<'_>, fields: RawDoc<'_>) -> Result<Option<Flush>> {
+    let mut flush: Option<Flush> = None;
+    for (at, (path, _)) in fields.iter().enumerate() {
+        let Some(declared) = declared_flush(fields, path) else { continue };
+        let (every, after_ms) = flush_parts(declared).ok_or_else(|| {
+            options.bad(format!(
+                "'fields.{path}.flush' must be {{every: 1 to 1000000, orMS: 1 to 3600000}}"
+            ))
+        })?;
+        let later = || vec![false; fields.count()];
+        let known = flush.get_or_insert_with(|| Flush { every, after_ms, fields: later() });
+        if (known.every, known.after_ms) != (every, after_ms) {
+            return Err(options.bad(format!(
+                "'fields.{path}.flush' must be that of the other fields: they are written together"
+            )));
+        }
+        if let Some(later) = known.fields.get_mut(at) {
+            *later = true;
+        }
+    }
+    Ok(flush)
 }
 
 fn error_of(options: &Options<'_>, place: &str, spec: RawDoc<'_>) -> Result<f64> {
@@ -281,6 +339,30 @@ mod tests {
             (
                 "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {percentiles: '$x', p: [0.5], error: 0.5}}}",
                 "'fields.n.error' must be from 0.00013 to 0.2",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {count: {}, flush: 5}}}",
+                "'fields.n.flush' must be {every",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {count: {}, flush: {every: 0}}}}",
+                "'fields.n.flush' must be {every",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {n: {count: {}, flush: {ms: 5}}}}",
+                "'fields.n.flush' must be {every",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', fields: {a: {count: {}, flush: {}}, b: {count: {}, flush: {every: 5}}}}",
+                "'fields.b.flush' must be that of the other fields",
+            ),
+            (
+                "{kind: 'approximation', from: 'c', on: 'p', mode: {every: '1h'}, fields: {n: {count: {}, flush: {}}}}",
+                "'flush' needs the mode 'sync'",
+            ),
+            (
+                "{kind: 'approximation', into: 'g', groupBy: '$p', fields: {n: {count: {}, flush: {}}}}",
+                "'flush' needs parents that are there",
             ),
         ];
         for (text, reason) in cases {

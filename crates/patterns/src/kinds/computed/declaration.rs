@@ -347,6 +347,7 @@ fn children(
         skip_errors: form.skip_errors,
         reads: body.reads,
         bounds: false,
+        flush: None,
     };
     Ok((fold, declared))
 }
@@ -391,6 +392,7 @@ fn groups(
         skip_errors: form.skip_errors,
         reads: body.reads,
         bounds: false,
+        flush: None,
     };
     Ok((fold, declared))
 }

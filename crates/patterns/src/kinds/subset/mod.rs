@@ -110,5 +110,6 @@ pub fn grouped(
         skip_errors: false,
         reads,
         bounds: false,
+        flush: None,
     })
 }
