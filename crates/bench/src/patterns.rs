@@ -6,15 +6,17 @@
 use super::Notes;
 use super::bar::Bar;
 use super::beside;
+use super::comments;
 use super::data::Dice;
 use super::process::{Program, Server};
+pub(super) use super::requests::{by_id, insert, run, text, update};
 use super::workload::DATABASE;
 use anyhow::{Context, Result};
 use client::Client;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
-use value::{DocBuf, Val, Writer, ejson};
+use value::{DocBuf, Val, Writer};
 
 /// Rounds; the cheapest counts.
 const ROUNDS: u64 = 5;
@@ -160,6 +162,30 @@ static CASES: &[Case] = &[
         plain: true,
         run: |client, _| repeat(client, READS / 10, below_by_hand),
     },
+    Case {
+        name: "push",
+        about: "$push to a post with 50,000 comments, in chunks",
+        plain: false,
+        run: |client, _| comments::push(client, comments::CHUNKS, 2_000),
+    },
+    Case {
+        name: "push by hand",
+        about: "$push to a post with 50,000 comments, one document",
+        plain: true,
+        run: |client, _| comments::push(client, comments::ONE, 20),
+    },
+    Case {
+        name: "latest",
+        about: "the last 20 of 50,000 comments, in chunks",
+        plain: false,
+        run: |client, _| comments::latest(client, comments::CHUNKS, READS),
+    },
+    Case {
+        name: "latest by hand",
+        about: "the last 20 of 50,000 comments by $slice, one document",
+        plain: true,
+        run: |client, _| comments::latest(client, comments::ONE, 50),
+    },
 ];
 
 /// Measures all servers, taking turns.
@@ -235,6 +261,18 @@ pub(crate) fn bars(lines: &[Line]) -> Vec<Bar> {
         let ms = us / 1e3;
         hold(format!("rename with {COPIES} copies: {ms:.1} ms (bar 20)"), ms < 20.0);
     }
+    let on_mongod = |case: &str| {
+        let line = lines.iter().find(|line| line.case == case && line.server == "mongod")?;
+        Some(line.cpu_us)
+    };
+    for (case, hand, bar) in [("push", "push by hand", 100.0), ("latest", "latest by hand", 50.0)] {
+        if let (Some(own), Some(hand)) = (cost(case), on_mongod(hand)) {
+            let ratio = hand / own.max(0.1);
+            let text =
+                format!("50,000 comments, {case}: {ratio:.0} times as cheap as mongod (bar {bar})");
+            hold(text, ratio >= bar);
+        }
+    }
     bars.extend(beside::bars(lines));
     bars
 }
@@ -249,15 +287,6 @@ pub(crate) fn table(out: &mut String, lines: &[Line]) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn text(command: &str) -> DocBuf {
-    ejson::parse_doc(command).unwrap_or_default()
-}
-
-/// Runs a command. A reply with an error is an error.
-pub(super) fn run(client: &mut Client, database: &str, command: &DocBuf) -> Result<()> {
-    client.run(database, command).map(drop).with_context(|| format!("{command:?}"))
-}
-
 fn repeat(
     client: &mut Client,
     times: u64,
@@ -268,40 +297,6 @@ fn repeat(
         run(client, DATABASE, &command(&mut dice))?;
     }
     Ok(times)
-}
-
-fn acknowledged(out: &mut Writer<'_>) {
-    out.doc("writeConcern", |concern| {
-        concern.i32("w", 1).bool("j", false);
-    });
-}
-
-pub(super) fn insert(
-    collection: &str,
-    docs: impl FnOnce(&mut value::writer::ArrayWriter<'_>),
-) -> DocBuf {
-    DocBuf::build(|out| {
-        out.str("insert", collection).array("documents", docs);
-        acknowledged(out);
-    })
-}
-
-pub(super) fn update(collection: &str, filter: &DocBuf, change: &DocBuf, multi: bool) -> DocBuf {
-    DocBuf::build(|out| {
-        out.str("update", collection).array("updates", |list| {
-            list.push_doc(|out| {
-                out.append("q", Val::Document(filter.as_doc()));
-                out.append("u", Val::Document(change.as_doc())).bool("multi", multi);
-            });
-        });
-        acknowledged(out);
-    })
-}
-
-pub(super) fn by_id(id: u64) -> DocBuf {
-    DocBuf::build(|out| {
-        out.i64("_id", id.cast_signed());
-    })
 }
 
 /// An order of about 200 bytes.
@@ -473,6 +468,7 @@ fn renames(
 
 /// Fills the collections and declares the patterns.
 fn load(client: &mut Client, with_patterns: bool) -> Result<()> {
+    comments::load(client, with_patterns)?;
     let many = |client: &mut Client, name: &str, count: u64, write: fn(&mut Writer<'_>, u64)| {
         for from in (0..count).step_by(1000) {
             let command = insert(name, |docs| {

@@ -238,6 +238,10 @@ pub fn fill_batch(
         }
         if doc.len() > limits::DOCUMENT_BYTES_MAX_INTERNAL {
             // Documents inside a pipeline may be larger than a client can receive.
+            let layouts = cursor.collection.as_ref().and_then(|c| c.layouts.as_ref());
+            if let Some((array, _)) = layouts.and_then(|layouts| layouts.headed().next()) {
+                return Err(large_array(&doc, array));
+            }
             return Err(Error::new(
                 Code::BSON_OBJECT_TOO_LARGE,
                 format!(
@@ -254,6 +258,20 @@ pub fn fill_batch(
         return Ok(BatchEnd::Exhausted);
     }
     Ok(BatchEnd::More)
+}
+
+/// The error for a document that is too large for a reply because of an array in chunks.
+#[cold]
+fn large_array(doc: &[u8], array: &str) -> Error {
+    Error::new(
+        Code::BSON_OBJECT_TOO_LARGE,
+        format!(
+            "a document has {} bytes with all elements of '{array}', and a reply takes {}: read them with \
+             {{$unwind: '${array}'}} or in parts with $slice, or the document with read: 'head'",
+            doc.len(),
+            limits::DOCUMENT_BYTES_MAX
+        ),
+    )
 }
 
 /// All open cursors.

@@ -16,9 +16,9 @@ const LAYOUTS: [&str; 9] = [
     "{name: 'cold', kind: 'subset', cold: ['cold', 'z'], inlineBelow: 1}",
     "{name: 'cold', kind: 'subset', cold: ['b.d', 'cold'], inlineBelow: 40}",
     "{name: 'cold', kind: 'subset', cold: ['tags', 'cold'], inlineBelow: 2}, {name: 'chunks', kind: 'testChunks'}",
-    "{name: 'big', kind: 'outlier', array: 'cold', keep: 1, spillAt: {count: 2, bytes: 60}, unspillAt: {count: 1}, chunk: {count: 2}}",
-    "{name: 'big', kind: 'outlier', array: 'tags', keep: 2, keepWhich: 'first', spillAt: {count: 3}, chunk: {count: 3}}",
-    "{name: 'big', kind: 'outlier', array: 'cold', keep: 1, spillAt: {count: 1}}, {name: 'chunks', kind: 'testChunks'}",
+    "{name: 'big', kind: 'outlier', read: 'full', array: 'cold', keep: 1, spillAt: {count: 2, bytes: 60}, unspillAt: {count: 1}, chunk: {count: 2}}",
+    "{name: 'big', kind: 'outlier', read: 'full', array: 'tags', keep: 2, keepWhich: 'first', spillAt: {count: 3}, chunk: {count: 3}}",
+    "{name: 'big', kind: 'outlier', read: 'full', array: 'cold', keep: 1, spillAt: {count: 1}}, {name: 'chunks', kind: 'testChunks'}",
 ];
 
 /// A server with a plain collection, and one with the same documents in layouts.

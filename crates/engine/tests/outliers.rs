@@ -333,3 +333,226 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     assert_eq!(whole(&declared, "declaration.unspillAt.count"), 100);
     let _: Vec<RawDoc<'_>> = batch(&server.run("{find: 'posts'}"));
 }
+
+/// What a find of one post shows of its comments.
+fn comments(server: &Server, options: &str) -> Vec<i64> {
+    let found = server.docs(&format!("{{find: 'posts', {options}}}")).pop();
+    numbers(&found.unwrap_or_else(|| panic!("{options}: nothing")), "comments")
+}
+
+#[test]
+fn readers_get_the_head_or_all_of_it() {
+    let server = Server::new();
+    for (which, shown) in
+        [("last", (950..1_000).collect::<Vec<i64>>()), ("first", (0..50).collect())]
+    {
+        server.run("{dropDatabase: 1}");
+        server.run("{create: 'other'}");
+        declare(
+            &server,
+            &COMMENTS
+                .replace("read: 'full'", "read: 'head'")
+                .replace("'last'", &format!("'{which}'")),
+        );
+        server.run("{createIndexes: 'posts', indexes: [{key: {'comments.n': 1}, name: 'n'}]}");
+        insert(&server, 1, 0..1_000);
+        insert(&server, 2, 0..150);
+        let all: Vec<i64> = (0..1_000).collect();
+        for (options, expected) in [
+            ("filter: {_id: 1}", &shown),
+            ("filter: {_id: 1}, read: 'head'", &shown),
+            ("filter: {_id: 1}, read: 'full'", &all),
+            ("filter: {has_overflow: true}", &shown),
+            ("filter: {'comments.n': 500, _id: 1}", &shown),
+            ("filter: {_id: 1}, projection: {comments: 1}", &shown),
+            ("filter: {_id: 1}, projection: {comments: 1, _id: 0}", &shown),
+            (
+                "filter: {'comments.n': 500, likes: 0, _id: 1}, projection: {comments: 1, _id: 0}",
+                &shown,
+            ),
+            ("filter: {_id: 1}, projection: {title: 0}", &shown),
+            ("filter: {_id: 1}, projection: {comments: 1, n: {$size: '$comments'}}", &shown),
+            ("filter: {_id: 1}, projection: {comments: {$slice: 1000}}", &all),
+            ("filter: {_id: 1}, projection: {'comments.n': 1}", &all),
+            (
+                "filter: {_id: 1}, projection: {comments: {$filter: {input: '$comments', cond: true}}}",
+                &all,
+            ),
+            ("filter: {_id: 2}", &(0..150).collect()),
+        ] {
+            assert_eq!(comments(&server, options), *expected, "{which}: {options}");
+        }
+        let sized = server.docs("{find: 'posts', filter: {comments: {$size: 1000}}, projection: {n: {$size: '$comments'}}}");
+        assert_eq!(whole(sized.first().expect("one"), "n"), 1_000);
+        for (pipeline, read, expected) in [
+            ("[{$match: {_id: 1}}]", "", &shown),
+            ("[{$match: {_id: 1}}]", ", read: 'full'", &all),
+            ("[{$match: {'comments.n': 7, _id: 1}}, {$sort: {_id: 1}}, {$limit: 1}]", "", &shown),
+            ("[{$match: {_id: 1}}, {$set: {n: {$size: '$comments'}}}]", "", &shown),
+            ("[{$limit: 1}, {$match: {'comments.n': 500}}]", "", &shown),
+            ("[{$match: {_id: 1}}, {$unset: 'title'}, {$skip: 0}]", "", &shown),
+            ("[{$match: {_id: 1}}, {$project: {comments: 1}}]", "", &shown),
+            (
+                "[{$match: {_id: 1}}, {$lookup: {from: 'other', localField: 'likes', foreignField: 'x', as: 'y'}}]",
+                "",
+                &shown,
+            ),
+            (
+                "[{$match: {_id: 1}}, {$set: {comments: {$concatArrays: ['$comments', []]}}}]",
+                "",
+                &all,
+            ),
+            (
+                "[{$match: {_id: 1}}, {$group: {_id: null, comments: {$first: '$comments'}}}]",
+                "",
+                &all,
+            ),
+            ("[{$match: {_id: 1}}, {$replaceWith: {comments: '$comments'}}]", "", &all),
+        ] {
+            let text = format!("{{aggregate: 'posts', pipeline: {pipeline}, cursor: {{}}{read}}}");
+            let found = server.docs(&text);
+            assert_eq!(
+                numbers(found.first().expect("one"), "comments"),
+                *expected,
+                "{which}: {text}"
+            );
+        }
+        let unwound = server.docs("{aggregate: 'posts', pipeline: [{$match: {_id: 1}}, {$unwind: '$comments'}, {$count: 'n'}], cursor: {}}");
+        assert_eq!(whole(unwound.first().expect("one"), "n"), 1_000);
+        // A view shows what its collection shows.
+        server.run("{create: 'seen', viewOn: 'posts', pipeline: [{$match: {likes: 0}}]}");
+        let found = server.docs("{find: 'seen', filter: {_id: 1}}");
+        assert_eq!(numbers(found.first().expect("one"), "comments"), shown);
+        let modify = |more: &str| {
+            let reply = server.run(&format!("{{findAndModify: 'posts', query: {{_id: 1}}, update: {{$inc: {{likes: 1}}}}{more}}}"));
+            numbers(&reply, "value.comments")
+        };
+        assert_eq!(modify(""), shown);
+        assert_eq!(modify(", new: true"), shown);
+        assert_eq!(modify(", read: 'full'"), all);
+        assert_eq!(modify(", fields: {comments: {$slice: 1000}}"), all);
+        assert_eq!(modify(", fields: {comments: 1}, new: true"), shown);
+        // Only what is shown is read.
+        assert!(figure(&server, "find: 'posts', filter: {_id: 1}", "bytesRead") < 25_000);
+        assert!(
+            figure(&server, "find: 'posts', filter: {_id: 1}, read: 'full'", "bytesRead") > 100_000
+        );
+        server.verify("posts");
+    }
+    assert_eq!(server.code("{find: 'posts', read: 'tail'}"), 2);
+    assert_eq!(server.code("{find: 'posts', read: 1}"), 14);
+    server.run("{find: 'other', read: 'head'}");
+    // The declaration decides for those who do not say.
+    server.run("{modifyPattern: 'posts', name: 'comments', set: {read: 'full'}}");
+    assert_eq!(comments(&server, "filter: {_id: 1}").len(), 1_000);
+}
+
+#[test]
+fn an_array_between_the_bounds_is_shown_as_it_is_stored() {
+    let server = Server::new();
+    declare(
+        &server,
+        &COMMENTS.replace(", flag: 'has_overflow', count: 'comment_count', read: 'full'", ""),
+    );
+    insert(&server, 1, 0..150);
+    insert(&server, 2, 0..250);
+    let cut =
+        "{update: 'posts', updates: [{q: {_id: 2}, u: {$pull: {comments: {n: {$gte: 150}}}}}]}";
+    server.run(cut);
+    for options in ["filter: {_id: ID}", "filter: {_id: ID, 'comments.n': 3}"] {
+        assert_eq!(comments(&server, &options.replace("ID", "1")).len(), 150);
+        assert_eq!(comments(&server, &options.replace("ID", "2")).len(), 50, "it is spilled");
+    }
+    server.verify("posts");
+}
+
+#[test]
+fn a_head_cannot_replace_its_document() {
+    let server = Server::new();
+    declare(&server, &COMMENTS.replace(", read: 'full'", ""));
+    insert(&server, 1, 0..300);
+    let head = server.get("posts", "1");
+    assert_eq!(numbers(&head, "comments").len(), 50);
+    let replace = |doc: &DocBuf| {
+        let command = DocBuf::build(|out| {
+            out.str("update", "posts").array("updates", |list| {
+                list.push_doc(|out| {
+                    out.doc("q", |out| {
+                        out.i32("_id", 1);
+                    });
+                    out.append("u", Val::Document(doc.as_doc()));
+                });
+            });
+        });
+        server.code(&ejson::print(command.as_doc(), ejson::Format::Canonical))
+    };
+    assert_eq!(replace(&head), 96001);
+    assert_eq!(shown(&server, "1"), (true, 300));
+    let whole = server.docs("{find: 'posts', filter: {_id: 1}, read: 'full'}").remove(0);
+    assert_eq!(replace(&whole), 0);
+    assert_eq!(shown(&server, "1"), (true, 300));
+    // Updates by operators may leave just these.
+    server.run("{update: 'posts', updates: [{q: {_id: 1}, u: {$push: {comments: {$each: [], $slice: -50}}}}]}");
+    assert_eq!(shown(&server, "1"), (false, 50));
+    assert_eq!(replace(&head), 0);
+    server.verify("posts");
+}
+
+#[test]
+fn a_page_reads_the_chunks_that_have_it() {
+    let server = Server::new();
+    declare(&server, COMMENTS);
+    insert(&server, 1, 0..20_000);
+    insert(&server, 2, 0..100);
+    let page = |id: i32, slice: &str, more: &str| {
+        comments(
+            &server,
+            &format!("filter: {{_id: {id}}}, projection: {{comments: {{$slice: {slice}}}{more}}}"),
+        )
+    };
+    let all: Vec<i64> = (0..20_000).collect();
+    for (slice, range) in [
+        ("20", 0..20),
+        ("-20", 19_980..20_000),
+        ("[995, 10]", 995..1_005),
+        ("[-5000, 20]", 15_000..15_020),
+        ("[19990, 20]", 19_990..20_000),
+        ("[30000, 20]", 0..0),
+        ("[0, 20000]", 0..20_000),
+        ("-30000", 0..20_000),
+    ] {
+        assert_eq!(page(1, slice, ""), all[range], "{slice}");
+    }
+    assert_eq!(page(1, "[5, 2]", ", title: 1"), [5, 6]);
+    assert_eq!(page(1, "[5, 2]", ", title: 0"), [5, 6]);
+    assert_eq!(page(1, "[5, 2]", ", n: {$size: '$comments'}"), [5, 6]);
+    assert_eq!(page(2, "[5, 2]", ""), [5, 6]);
+    assert_eq!(page(2, "-3", ""), [97, 98, 99]);
+    let both = "filter: {_id: 1, 'comments.n': 7}, projection: {comments: {$slice: [9, 2]}}";
+    assert_eq!(comments(&server, both), [9, 10]);
+    assert_eq!(server.code("{find: 'posts', projection: {comments: {$slice: [1, 0]}}}"), 28_724);
+    let read = |slice: &str| {
+        let find = format!(
+            "find: 'posts', filter: {{_id: 1}}, projection: {{comments: {{$slice: {slice}}}}}"
+        );
+        figure(&server, &find, "bytesRead")
+    };
+    let (one, two) = (read("[5010, 20]"), read("[4990, 20]"));
+    assert!(one > 100_000 && one < 170_000 && two > one && two < 300_000, "{one} {two}");
+    assert!(read("-20") < 30_000);
+}
+
+#[test]
+fn a_dropped_pattern_may_leave_its_values() {
+    let server = Server::new();
+    declare(&server, COMMENTS);
+    insert(&server, 1, 0..300);
+    insert(&server, 2, 0..3);
+    server.run("{dropPatterns: 'posts', names: ['comments'], keepValues: true}");
+    assert_eq!((shown(&server, "1"), shown(&server, "2")), ((true, 300), (false, 3)));
+    assert_eq!(numbers(&server.get("posts", "1"), "comments").len(), 300);
+    // They are the client's now.
+    server.run("{update: 'posts', updates: [{q: {_id: 1}, u: {$set: {comment_count: 7}}}]}");
+    assert_eq!(shown(&server, "1"), (true, 7));
+    assert_eq!(server.0.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
+}

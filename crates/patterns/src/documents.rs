@@ -4,7 +4,7 @@
 
 use crate::edit::{self, Edited, Image};
 use value::path::Path;
-use value::{DocBuf, RawDoc, Result, Val};
+use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
 /// A search for documents that hold a value at a path.
 #[derive(Clone, Copy)]
@@ -28,6 +28,30 @@ pub struct Key<'k> {
     pub encoded: &'k [u8],
 }
 
+/// What a document that was read in part lacks of an array: its first elements.
+#[derive(Clone, Debug)]
+pub struct Hidden {
+    /// The path of the array.
+    pub path: String,
+    /// The number of elements.
+    pub count: usize,
+    /// By how many bytes the whole array is larger.
+    pub bytes: usize,
+}
+
+impl Hidden {
+    /// By how many bytes the names of added elements are longer in the whole document: those are the
+    /// positions in the array.
+    #[must_use]
+    pub fn longer_names(&self, old: RawDoc<'_>, new: RawDoc<'_>) -> usize {
+        let path = Path::new(&self.path);
+        let count = |doc| path.find(doc).and_then(RawVal::as_array).map_or(0, RawDoc::count);
+        let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize;
+        let longer = |at: usize| digits(at.saturating_add(self.count)) - digits(at);
+        (count(old)..count(new)).map(longer).sum()
+    }
+}
+
 /// Documents, as one transaction sees and changes them.
 pub trait Documents {
     /// The document with this `_id`.
@@ -35,6 +59,11 @@ pub trait Documents {
     /// # Errors
     /// When the store fails.
     fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>>;
+
+    /// What the images of the document that is being written lack of the array at a path.
+    fn hidden(&self, _path: &str) -> Option<&Hidden> {
+        None
+    }
 
     /// Visits the documents found, each once, until `visit` returns false.
     ///

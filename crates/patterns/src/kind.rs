@@ -151,6 +151,12 @@ pub trait Kind: Debug + Send + Sync {
         Ok(())
     }
 
+    /// The options of a kind with a layout that name values beside it. Without them the values are
+    /// left to the clients when the pattern is dropped.
+    fn value_options(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The current strategy, for a kind whose strategy the database may choose.
     fn current_strategy(&self) -> Option<&'static str> {
         None

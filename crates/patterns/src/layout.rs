@@ -10,6 +10,7 @@
 //! and writes in [`Area::Documents`] are those of the layout below it, and the lowest one accesses
 //! the store.
 
+pub use crate::documents::Hidden;
 use query::filter::Filter;
 use std::sync::Arc;
 use value::{Error, RawDoc, Result};
@@ -70,17 +71,55 @@ pub struct Demand {
     pub ordered: bool,
     /// The filter of the reader. A layout may leave out documents that do not match.
     pub filter: Option<Arc<Filter>>,
+    /// The arrays of which the head is enough ([`Layout::headed`]).
+    pub heads: Vec<String>,
+    /// The array of which some elements at its end are enough, because others are added behind them
+    /// ([`Layout::tailed`]). No path in `paths` meets it.
+    pub tail: Option<String>,
+    /// The array of which every document has only these elements, whether it is stored in chunks or not.
+    pub slice: Option<Slice>,
+}
+
+/// Some elements of the array at a path, as `$slice` counts them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Slice {
+    /// The path.
+    pub path: String,
+    /// How many elements come before; from the end of the array if it is negative.
+    pub skip: i64,
+    /// How many elements there are, at most.
+    pub count: usize,
+}
+
+impl Slice {
+    /// The positions in an array with so many elements.
+    #[must_use]
+    pub fn of(&self, elements: usize) -> std::ops::Range<usize> {
+        let skip = usize::try_from(self.skip.unsigned_abs()).unwrap_or(usize::MAX);
+        let from = match self.skip < 0 {
+            true => elements.saturating_sub(skip),
+            false => skip.min(elements),
+        };
+        from..from.saturating_add(self.count).min(elements)
+    }
 }
 
 impl Demand {
     /// Whole documents, in the order of their keys.
-    pub const WHOLE: &Demand =
-        &Demand { paths: None, unread: Vec::new(), ordered: true, filter: None };
+    pub const WHOLE: &Demand = &Demand {
+        paths: None,
+        unread: Vec::new(),
+        ordered: true,
+        filter: None,
+        heads: Vec::new(),
+        tail: None,
+        slice: None,
+    };
 
     /// The paths that are read, in any order of documents.
     #[must_use]
     pub fn of(paths: Vec<String>) -> Demand {
-        Demand { paths: Some(paths), unread: Vec::new(), ordered: false, filter: None }
+        Demand { paths: Some(paths), ordered: false, ..Demand::WHOLE.clone() }
     }
 
     /// Whether anything at a path is read.
@@ -323,6 +362,70 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
         Ok(None)
     }
 
+    /// The array of which readers may get only what is stored in the document, its head, and whether
+    /// they do if they do not say.
+    fn headed(&self) -> Option<(&str, bool)> {
+        None
+    }
+
+    /// The document with the head of that array; `None` if the array is shown whole. `is_spilled`
+    /// finds out whether parts of it are stored apart.
+    ///
+    /// # Errors
+    /// Errors of `is_spilled`.
+    fn head(
+        &self,
+        _doc: RawDoc<'_>,
+        _is_spilled: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    /// The array to whose end elements can be added without reading the others, if `writes_parts`.
+    fn tailed(&self) -> Option<&str> {
+        None
+    }
+
+    /// What a document that was read with a demand lacks of the array in `tail`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn hidden(
+        &self,
+        _records: &dyn Records,
+        _key: &[u8],
+        _demand: &Demand,
+    ) -> Result<Option<Hidden>> {
+        Ok(None)
+    }
+
+    /// Finds the documents, as they are stored, that would be too large without the layout.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn too_large(&self, _records: &dyn Records, _find: &mut dyn FnMut(RawDoc<'_>)) -> Result<()> {
+        Ok(())
+    }
+
+    /// How many bytes of that size do not count for the limit of documents, because they are stored
+    /// apart.
+    fn uncounted(&self, _doc: RawDoc<'_>, _demand: &Demand) -> usize {
+        0
+    }
+
+    /// Refuses to replace a document by another one that a client sent.
+    ///
+    /// # Errors
+    /// PatternViolation if the new document has lost what readers do not see; when the store fails.
+    fn check_replacement(
+        &self,
+        _records: &dyn Records,
+        _key: &[u8],
+        _new: RawDoc<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
     /// The path of a date and the number of seconds after which documents expire.
     fn expires(&self) -> Option<(&str, i64)> {
         None
@@ -457,6 +560,18 @@ mod tests {
         assert!(!Demand::of(Vec::new()).reads("a"));
         let without = Demand { unread: vec!["a.b".to_owned()], ..Demand::WHOLE.clone() };
         assert!(without.reads("a") && !without.reads("a.b.c") && without.reads("b"));
+    }
+
+    #[test]
+    fn a_slice_counts_from_either_end() {
+        let of = |skip, count, elements| Slice { path: String::new(), skip, count }.of(elements);
+        assert_eq!(of(0, 3, 10), 0..3);
+        assert_eq!(of(8, 3, 10), 8..10);
+        assert_eq!(of(12, 3, 10), 10..10);
+        assert_eq!(of(-3, 3, 10), 7..10);
+        assert_eq!(of(-3, 2, 10), 7..9);
+        assert_eq!(of(-30, 2, 10), 0..2);
+        assert_eq!(of(i64::MIN, usize::MAX, 10), 0..10);
     }
 
     #[test]

@@ -17,7 +17,11 @@ db.users.update_one({"_id": "u3"}, {"$push": {"followers": {"$each": [f"fan{n}" 
 star = db.users.find_one({"is_star": True}, {"fans": 1})
 print(star)
 assert star == {"_id": "u3", "fans": 5003}
-assert db.users.find_one({"followers": "fan4999"})["_id"] == "u3"
+assert db.users.find_one({"followers": "fan7"})["_id"] == "u3"
+head = db.users.find_one({"_id": "u3"})
+assert head["followers"] == [f"fan{n}" for n in range(4950, 5000)]
+whole = db.command("find", "users", filter={"_id": "u3"}, read="full")["cursor"]["firstBatch"][0]
+assert len(whole["followers"]) == 5003
 
 db.users.update_one({"_id": "u3"}, {"$pull": {"followers": {"$regex": "^fan"}}})
 assert db.users.find_one({"_id": "u3"}) == {"_id": "u3", "followers": ["u0", "u1", "u2"], "is_star": False, "fans": 3}

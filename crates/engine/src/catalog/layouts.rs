@@ -6,6 +6,7 @@ use super::Collection;
 use patterns::layout::Layout;
 use patterns::{CollectionPatterns, Pattern};
 use std::sync::Arc;
+use value::{RawDoc, Result};
 
 /// The layouts of one collection, as a stack.
 pub struct Layouts {
@@ -67,6 +68,32 @@ impl Layouts {
         let [pattern] = self.layers.as_slice() else { return None };
         let layout = pattern.layout().filter(|layout| layout.writes_parts());
         layout.filter(|_| pattern.phase.is_maintained())
+    }
+
+    /// Returns the layouts in whose form documents are written.
+    pub fn in_use(&self) -> impl Iterator<Item = &dyn Layout> {
+        let current = self.layers.iter().filter(|pattern| pattern.phase.is_maintained());
+        current.filter_map(|pattern| pattern.layout())
+    }
+
+    /// Returns the arrays of which readers may get heads, and whether they do if they do not say.
+    pub fn headed(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.in_use().filter_map(Layout::headed)
+    }
+
+    /// Returns a document with the head of an array; `None` if it is the same.
+    ///
+    /// # Errors
+    /// Errors of `is_spilled`.
+    pub fn head(
+        &self,
+        path: &str,
+        doc: RawDoc<'_>,
+        is_spilled: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut layouts = self.layers.iter().filter_map(|pattern| pattern.layout());
+        let found = layouts.find(|layout| layout.headed().is_some_and(|(at, _)| at == path));
+        found.map_or(Ok(None), |layout| layout.head(doc, is_spilled))
     }
 
     /// Returns the level of the pattern with this number.

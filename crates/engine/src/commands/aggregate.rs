@@ -1,6 +1,7 @@
 //! `aggregate`: runs a pipeline over a collection, a view or nothing.
 
 use super::find::{first_batch, new_cursor, write_cursor};
+use super::heads::Heads;
 use super::query::{Constants, Find, mentions_meta, rewrites};
 use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
 use super::stable_api;
@@ -49,6 +50,7 @@ pub(super) static COMMAND: Command = Command {
         "includeQueryStatsMetrics",
         "rewrite",
         "rawBuckets",
+        "read",
     ]),
     privilege: Required::Custom(allowed),
     transactions: Transactions::Allowed,
@@ -147,7 +149,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             Ok(())
         });
     }
-    let stream = open(context, &resolved, &parsed, &scope, hint)?;
+    let stream = open_shown(context, &resolved, &parsed, &scope, hint)?;
     let source = Source::Stream(stream);
     let mut cursor = new_cursor(context, source, namespace, resolved.collection, false);
     cursor.snapshot = Some(scope.snapshot.seqno());
@@ -257,6 +259,28 @@ pub(super) fn open(
     Ok(stream)
 }
 
+/// Opens the stream of a pipeline whose documents are returned, with heads of large arrays if the
+/// reader wants these.
+fn open_shown(
+    context: &Context<'_>,
+    resolved: &Resolved,
+    parsed: &[Box<dyn Stage>],
+    scope: &Scope,
+    hint: Option<Val<'_>>,
+) -> Result<Box<dyn Stream>> {
+    let pipeline = resolved.pipeline.as_doc();
+    let heads = match &resolved.collection {
+        Some(collection) => Heads::of_pipeline(context, collection, &scope.snapshot, pipeline)?,
+        None => None,
+    };
+    let Some(heads) = heads else { return open(context, resolved, parsed, scope, hint) };
+    let wanted = pipeline::MetaRequest { heads: heads.unread.clone(), ..meta_request(pipeline) };
+    let (collection, op) = (resolved.collection.as_ref(), Some(context.op));
+    let opened =
+        pipeline::open_with_metadata(parsed, collection, &scope.snapshot, hint, wanted, op)?;
+    Ok(heads.over(opened.0))
+}
+
 /// Returns the metadata that a pipeline needs of its input documents.
 pub(super) fn meta_request(stages: RawDoc<'_>) -> pipeline::MetaRequest {
     let asks = |keyword| mentions_meta(stages, &[keyword], 0);
@@ -264,6 +288,7 @@ pub(super) fn meta_request(stages: RawDoc<'_>) -> pipeline::MetaRequest {
         index_key: asks("indexKey"),
         record: asks("recordId"),
         patterns: asks("patterns"),
+        heads: Vec::new(),
     }
 }
 
@@ -434,7 +459,7 @@ pub(super) fn run_find_on_view(
     let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
     stage_context.source = resolved.name.as_deref();
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
-    let stream = open(context, &resolved, &parsed, &scope, find.hint)?;
+    let stream = open_shown(context, &resolved, &parsed, &scope, find.hint)?;
     let namespace = view.namespace();
     let source = Source::Stream(stream);
     let mut cursor = new_cursor(context, source, namespace, resolved.collection, false);

@@ -3,11 +3,12 @@
 use super::patterns::{check_not_time_series, finish_builds, named, refuse_in_transaction};
 use super::row::Required;
 use super::{Command, Context};
+use crate::layout;
 use crate::upkeep::{declare, modify, new_forms, own_index};
 use ::access::Action;
 use ::patterns::{Pattern, Phase, error_context};
 use std::sync::Arc;
-use value::{Code, Error, Result, Writer};
+use value::{Code, DocBuf, Error, Result, Val, Writer, limits};
 
 pub(super) static COMMAND: Command = Command {
     name: "dropPatterns",
@@ -44,7 +45,7 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
         )));
     }
     own_index::await_writers(&engine.data, context.op, &gone, db)?;
-    // A layout has no values to keep: documents are stored without them.
+    // Documents are stored without a layout, also if its values are kept.
     let stays = |pattern: &Arc<Pattern>| keep && !pattern.kind.reforms().is_empty();
     let (layouts, gone): (Vec<_>, Vec<_>) =
         gone.into_iter().partition(|pattern| pattern.layout().is_some() && !stays(pattern));
@@ -54,7 +55,8 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
     for pattern in &layouts {
         new_forms::check(&engine.data, context.op, db, pattern)?;
     }
-    let (ids, renewed) = declare::clear(&engine.data, db, &layouts)?;
+    refuse_large(context, name, &layouts)?;
+    let (ids, renewed) = declare::clear(&engine.data, db, &layouts, keep)?;
     new_forms::fill(&engine.data, renewed)?;
     finish_builds(context, &ids, wait)?;
     if keep {
@@ -71,7 +73,7 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
         own_index::discard(&engine.data, &indexes);
         declare::discard(&engine.data, &gone);
     } else {
-        let (ids, _) = declare::clear(&engine.data, db, &gone)?;
+        let (ids, _) = declare::clear(&engine.data, db, &gone, false)?;
         finish_builds(context, &ids, wait)?;
     }
     out.count("nPatternsWas", before as u64);
@@ -96,4 +98,40 @@ fn check_converted(pattern: &Pattern) -> Result<()> {
 
 fn of_pattern(pattern: &Pattern, error: Error) -> Error {
     error_context::on_pattern((&pattern.name, &pattern.collection), None, error)
+}
+
+/// Refuses to drop layouts if documents would be too large without them.
+fn refuse_large(context: &Context<'_>, name: &str, layouts: &[Arc<Pattern>]) -> Result<()> {
+    /// The most `_id`s in the message.
+    const SHOWN_MAX: usize = 10;
+    let view = context.engine.data.view(context.op);
+    let collection = view.catalog.get(context.db, name);
+    let Some(known) = collection.and_then(|collection| collection.layouts.as_ref()) else {
+        return Ok(());
+    };
+    for pattern in layouts {
+        let (mut count, mut shown) = (0, Vec::new());
+        layout::too_large(known, &view.snapshot, pattern.id, &mut |doc| {
+            count += 1;
+            if shown.len() < SHOWN_MAX {
+                let id = DocBuf::build(|out| {
+                    out.append("_id", doc.get("_id").unwrap_or(Val::Null));
+                });
+                shown.push(query::expr::show_doc(id.as_doc()));
+            }
+        })?;
+        if count > 0 {
+            return Err(Error::new(
+                Code::BSON_OBJECT_TOO_LARGE,
+                format!(
+                    "the pattern '{}' cannot be dropped: without it {count} documents would be larger \
+                     than {} bytes, for example {}",
+                    pattern.name,
+                    limits::DOCUMENT_BYTES_MAX,
+                    shown.join(", ")
+                ),
+            ));
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! `explain`: the plan of a command, its execution statistics and the rejected plans.
 
 use super::count::distinct_scan;
+use super::heads::{self, Heads};
 use super::query::{Constants, Find, explained_rewrites};
 use super::row::{NamedIn, ReadConcerns, Required, StableApi};
 use super::{Command, Context};
@@ -195,6 +196,19 @@ fn explain_query<'a>(
     if let Some((filter, _)) = &other {
         find.filter = Some(filter.as_doc());
     }
+    let shown = match source {
+        Some(source) if purpose == Purpose::Return => {
+            Heads::of_find(context, source, &view.snapshot, find.projection)?
+        }
+        _ => None,
+    };
+    if let Some(shown) = &shown {
+        find.heads = &shown.unread;
+    }
+    let page = match source {
+        Some(source) if purpose == Purpose::Return => heads::page(&find, source),
+        _ => None,
+    };
     let answered = counted.map(|(_, rule)| rule).or(other.as_ref().map(|(_, rule)| *rule));
     answered.into_iter().for_each(|rule| fired.add(rule));
     let filter = Filter::parse(find.filter.unwrap_or(RawDoc::empty()), &constants.context())?;
@@ -290,7 +304,10 @@ fn explain_query<'a>(
         if let Some((_, collection, snapshot)) = &opened {
             let needed =
                 written_parts(context, &constants, (purpose, returns), collection, &filter)?;
-            let read = Find { needed: needed.as_deref(), ..find };
+            let mut read = Find { needed: needed.as_deref(), ..find };
+            if let Some((slice, projection)) = &page {
+                (read.slice, read.projection) = (Some(slice), Some(projection.as_doc()));
+            }
             let again = read.open(&constants, collection, snapshot, context.op)?;
             stats = if let Some(column) = column {
                 run_to_end(context, &mut *distinct_scan(plan, column, snapshot)?, &mut failure)?

@@ -1,6 +1,7 @@
 //! `find`: returns matching documents in batches.
 
 use super::explain::Query;
+use super::heads::{self, Heads};
 use super::query::{Constants, Find, rewrites};
 use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
 use super::{Command, Context, aggregate, named_faces, oplog, raw_buckets, stable_api};
@@ -53,6 +54,7 @@ pub(super) static COMMAND: Command = Command {
         "includeQueryStatsMetrics",
         "rewrite",
         "rawBuckets",
+        "read",
         "collectionUUID",
     ]),
     by_uuid: true,
@@ -143,7 +145,21 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         request.find.filter = Some(filter.as_doc());
     }
     let snapshot = view.snapshot.clone();
-    let cursor = open(context, &request, &constants, collection, snapshot, namespace)?;
+    let shown = Heads::of_find(context, collection, &snapshot, request.find.projection)?;
+    if let Some(shown) = &shown {
+        request.find.heads = &shown.unread;
+    }
+    let page = heads::page(&request.find, collection);
+    if let Some((slice, projection)) = &page {
+        (request.find.slice, request.find.projection) = (Some(slice), Some(projection.as_doc()));
+    }
+    let mut cursor = open(context, &request, &constants, collection, snapshot, namespace)?;
+    if let Some(shown) = shown.clone() {
+        cursor.source = match cursor.source {
+            Source::Stream(stream) => Source::Stream(shown.over(stream)),
+            other => other,
+        };
+    }
     first_batch(context, cursor, request.batch_size, request.single_batch, out)
 }
 
@@ -191,6 +207,8 @@ pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
             counts: false,
             values: None,
             needed: None,
+            heads: &[],
+            slice: None,
         },
         batch_size: args.optional_u64("batchSize")?,
         single_batch: args.bool("singleBatch")?,
@@ -263,9 +281,14 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     key.extend_from_slice(&collection.prefix());
     key.extend_from_slice(&write::record_of_id(collection, id));
     let snapshot = context.engine.data.store.snapshot();
-    let mut doc = layout::get(collection, &snapshot, &key)?;
+    let reader = heads::reader_of(context.op, collection);
+    let mut doc = layout::get_part(collection, &snapshot, &key, reader.as_ref())?;
     if let (Some(stored), true) = (&doc, collection.pointers.is_some()) {
         doc = Some(resolve::resolve_document(collection, &snapshot, stored.clone())?);
+    }
+    if doc.as_ref().is_some_and(|doc| doc.len() > limits::DOCUMENT_BYTES_MAX_INTERNAL) {
+        // The general path has the error for it.
+        return Ok(false);
     }
     let found = u64::from(doc.is_some());
     let engine = context.engine;

@@ -1,6 +1,7 @@
 //! `findAndModify`: changes or removes one document and returns it.
 
 use super::explain::{Purpose, Query};
+use super::heads::Heads;
 use super::query::Find;
 use super::query::{Constants, refuse_beside_position, writable};
 use super::row::{Explain, Kind, Required, StableApi, Transactions};
@@ -44,6 +45,7 @@ pub(super) static COMMAND: Command = Command {
         "arrayFilters",
         "hint",
         "let",
+        "read",
         "sampleId",
     ]),
     privilege: Required::Custom(allowed),
@@ -210,20 +212,23 @@ impl FindAndModify<'_> {
             if self.upsert {
                 return Ok(None);
             }
-            return self.reply(0, None, None, None).map(|reply| Some((reply, nothing)));
+            return self.reply(0, None, None, (None, None)).map(|reply| Some((reply, nothing)));
         };
         let collection = context.op.sees_to_write(collection)?;
+        let fields = context.args.optional_doc("fields")?;
+        let heads = Heads::of_find(context, &collection, &txn.snapshot, fields)?;
+        let heads = heads.as_ref();
         let chosen = modify::choose_one(txn, context.op, &collection, &self.target)?;
         let mut writes = Writes::default();
         let reply = match (&self.update, chosen) {
             (None, None) => {
                 writes.deleted = Some(0);
-                self.reply(0, None, None, None)?
+                self.reply(0, None, None, (None, None))?
             }
             (None, Some(chosen)) => {
                 writes.deleted = Some(1);
                 modify::delete_chosen(txn, &collection, &chosen)?;
-                self.reply(1, None, Some(RawDoc::new(&chosen.doc)), Some(&chosen))?
+                self.reply(1, None, Some(RawDoc::new(&chosen.doc)), (Some(&chosen), heads))?
             }
             (Some(update), Some(chosen)) => {
                 let mut once = Series::new(update);
@@ -237,7 +242,7 @@ impl FindAndModify<'_> {
                     Some(new) if self.new => new.as_doc(),
                     _ => old,
                 };
-                self.reply(1, Some(Val::Missing), Some(value), Some(&chosen))?
+                self.reply(1, Some(Val::Missing), Some(value), (Some(&chosen), heads))?
             }
             (Some(update), None) if self.upsert => {
                 let doc = modify::upsert(txn, &collection, update, &self.target, self.bypass)
@@ -246,12 +251,12 @@ impl FindAndModify<'_> {
                 (writes.matched, writes.modified) = (Some(0), Some(0));
                 writes.upserted = Some(1);
                 let value = self.new.then(|| doc.as_doc());
-                self.reply(1, Some(id), value, None)?
+                self.reply(1, Some(id), value, (None, heads))?
             }
             (Some(_), None) => {
                 (writes.matched, writes.modified) = (Some(0), Some(0));
                 writes.upserted = Some(0);
-                self.reply(0, Some(Val::Missing), None, None)?
+                self.reply(0, Some(Val::Missing), None, (None, None))?
             }
         };
         if let Some((retryable, statement)) = &mut self.retry {
@@ -262,13 +267,13 @@ impl FindAndModify<'_> {
     }
 
     /// Writes the reply. `upserted` is set for updates: the new `_id`, or missing when none was
-    /// inserted. `matched` is the document that the filter selected.
+    /// inserted. `matched` is the document that the filter selected, `heads` the arrays that are cut.
     fn reply(
         &self,
         n: i32,
         upserted: Option<Val<'_>>,
         doc: Option<RawDoc<'_>>,
-        matched: Option<&Chosen>,
+        (matched, heads): (Option<&Chosen>, Option<&Heads>),
     ) -> Result<DocBuf> {
         let mut projected = Vec::new();
         let value = match (doc, &self.projection) {
@@ -302,6 +307,11 @@ impl FindAndModify<'_> {
                 Val::Document(RawDoc::new(&projected))
             }
         };
+        let cut = match (value, heads) {
+            (Val::Document(shown), Some(heads)) => heads.cut(shown)?,
+            _ => None,
+        };
+        let value = cut.as_ref().map_or(value, |cut| Val::Document(cut.as_doc()));
         Ok(DocBuf::build(|out| {
             out.doc("lastErrorObject", |out| {
                 out.i32("n", n);

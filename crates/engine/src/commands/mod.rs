@@ -78,6 +78,7 @@ mod get_parameter;
 mod grant_privileges_to_role;
 mod grant_roles_to_role;
 mod grant_roles_to_user;
+mod heads;
 mod hello;
 mod host_info;
 mod in_transaction;

@@ -19,6 +19,7 @@ use crate::stages::Scope;
 use crate::upkeep::rewriting::Rewrites;
 use crate::upkeep::staleness::Staleness;
 use bumpalo::Bump;
+use patterns::layout::Slice;
 use query::expr::{Env, Expr};
 use query::filter::Filter;
 use query::project::{Mode, Projection};
@@ -275,6 +276,10 @@ pub struct Find<'a> {
     /// The paths that are read of the documents, besides those of the filter and the sort; `None` for
     /// what the projection returns.
     pub needed: Option<&'a [String]>,
+    /// The arrays of which the head is enough.
+    pub heads: &'a [String],
+    /// The array of which only these elements are needed.
+    pub slice: Option<&'a Slice>,
 }
 
 /// A find with compiled parts and a chosen plan.
@@ -406,6 +411,8 @@ impl Find<'_> {
                 None if self.counts => Some(Vec::new()),
                 None => self.needed.map(<[String]>::to_vec),
             },
+            heads: self.heads.to_vec(),
+            slice: self.slice.cloned(),
             escape: None,
         };
         let fallback = planner::fallback(&question, &plan).filter(|_| self.bounds.is_empty());

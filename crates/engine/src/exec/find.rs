@@ -9,7 +9,7 @@ use crate::operation::Operation;
 use crate::planner::run::SortTotals;
 use crate::planner::{Access, Plan, cover};
 use bumpalo::Bump;
-use patterns::layout::Demand;
+use patterns::layout::{Demand, Slice};
 use query::filter::{Filter, Matcher};
 use query::project::{Projection, Reads};
 use query::sort::SortSpec;
@@ -46,6 +46,10 @@ pub struct FindOptions {
     pub metadata: Metadata,
     /// The paths that are read of the result; `None` for everything that the projection returns.
     pub needed: Option<Vec<String>>,
+    /// The arrays of which the head is enough, unless the filter or the sort reads them.
+    pub heads: Vec<String>,
+    /// The array of which only these elements are needed, and none by the filter or the sort.
+    pub slice: Option<Slice>,
     /// The alternative if the plan reads far more than expected.
     pub escape: Option<Escape>,
 }
@@ -61,17 +65,29 @@ impl FindOptions {
             Some(projection) => projection.reads(),
             None => self.needed.clone().map(|paths| Reads { paths, ..Reads::default() }),
         };
-        let Some(Reads { paths, mut excluded, passes }) = reads else {
-            return Demand { ordered, filter: self.filter.clone(), ..Demand::WHOLE.clone() };
+        let mut heads = self.heads.clone();
+        if whole {
+            heads.clear();
+        }
+        if !heads.is_empty() {
+            let read = cover::read_paths(filter, sort, Vec::new());
+            let is_read = |head: &str| match &read {
+                Some(read) => read.iter().any(|read| patterns::paths::meet(read, head)),
+                None => true,
+            };
+            heads.retain(|head| !is_read(head));
+        }
+        let all = Demand {
+            ordered,
+            filter: self.filter.clone(),
+            heads,
+            slice: self.slice.clone(),
+            ..Demand::WHOLE.clone()
         };
+        let Some(Reads { paths, mut excluded, passes }) = reads else { return all };
         let read = cover::read_paths(filter, sort, paths);
         if !passes {
-            return Demand {
-                paths: read,
-                unread: Vec::new(),
-                ordered,
-                filter: self.filter.clone(),
-            };
+            return Demand { paths: read, ..all };
         }
         match read {
             Some(read) => {
@@ -79,7 +95,7 @@ impl FindOptions {
             }
             None => excluded.clear(),
         }
-        Demand { paths: None, unread: excluded, ordered, filter: self.filter.clone() }
+        Demand { unread: excluded, ..all }
     }
 }
 

@@ -21,11 +21,11 @@ use crate::records::resolve::{self, Resolver};
 use crate::txn::Data;
 use crate::txn::{PartWrite, Transaction, write_conflict};
 use bumpalo::Bump;
-use patterns::layout::Demand;
+use patterns::layout::{Demand, Hidden};
 use query::ParseContext;
 use query::filter::Filter;
 use query::sort::SortSpec;
-use query::update::delta::{LoggedUpdate, between};
+use query::update::delta::{LoggedUpdate, between, of_whole};
 use query::update::{Edit, Series, Update};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -81,11 +81,12 @@ impl Chosen {
     }
 
     /// What tells a transaction that only a part of the document was read.
-    fn part_write(&self, collection: &Collection) -> Option<PartWrite> {
+    fn part_write(&self, collection: &Collection, hidden: Option<Hidden>) -> Option<PartWrite> {
         self.part.as_ref().map(|demand| PartWrite {
             collection: collection.id,
             record: self.record.clone(),
             demand: demand.clone(),
+            hidden,
         })
     }
 
@@ -390,7 +391,7 @@ pub fn delete_chosen(
     collection: &Arc<Collection>,
     chosen: &Chosen,
 ) -> Result<()> {
-    txn.part = chosen.part_write(collection);
+    txn.part = chosen.part_write(collection, None);
     let deleted = write::delete(txn, collection, &chosen.record, chosen.canonical());
     txn.part = None;
     deleted
@@ -424,7 +425,23 @@ pub fn update_chosen(
             None => {}
         }
     }
-    let Some((new, logged)) = updates.apply(seen, chosen.position)? else { return Ok(None) };
+    // The limit for what is not stored apart is checked when the document is written.
+    let layouts = collection.layouts.as_ref();
+    if layouts.is_some_and(|layouts| layouts.headed().next().is_some()) {
+        updates.update().allow_large();
+    }
+    let hidden = match &chosen.part {
+        Some(part) => layout::hidden(collection, &txn.snapshot, &chosen.record, part)?,
+        None => None,
+    };
+    let Some((new, mut logged)) = updates.apply(seen, chosen.position)? else { return Ok(None) };
+    if let (Some(hidden), LoggedUpdate::Delta(delta)) = (&hidden, &logged) {
+        let whole = of_whole(delta, &hidden.path, hidden.count, &[]).ok_or_else(no_append)?;
+        logged = LoggedUpdate::Delta(whole);
+    }
+    if updates.update().is_replacement() {
+        layout::check_replacement(collection, &txn.snapshot, &chosen.record, new.as_doc())?;
+    }
     if collection.form.is_some() {
         let new = with_written_faces(collection, seen, new, updates.update())?;
         let kept = replace_seen(txn, collection, chosen, new.as_doc(), &logged, bypass)?;
@@ -432,7 +449,7 @@ pub fn update_chosen(
     }
     let old = seen;
     collection.validate_update(old, new.as_doc(), bypass)?;
-    txn.part = chosen.part_write(collection);
+    txn.part = chosen.part_write(collection, hidden);
     let written = write::replace(txn, collection, &chosen.record, old, &new, &logged);
     txn.part = None;
     match written? {
@@ -440,6 +457,11 @@ pub fn update_chosen(
         // Patterns may revert every change of the update.
         Some(image) => Ok((image.bytes() != old.bytes()).then_some(Updated::Own(image))),
     }
+}
+
+#[cold]
+fn no_append() -> Error {
+    Error::internal("an update of an array that was not read does more than to add elements")
 }
 
 /// Replaces a document by an image in the form of the reader. Returns the canonical document that is

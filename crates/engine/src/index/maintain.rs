@@ -75,6 +75,7 @@ pub fn replace(
             (Some(old), Some(new), changed_fields(old, new))
         }
     };
+    let hides = txn.hidden_of(collection, record).is_some();
     let mut bytes = 0;
     for index in &collection.indexes {
         if index.is_clustered() || changed.as_ref().is_some_and(|names| !depends_on(index, names)) {
@@ -106,6 +107,10 @@ pub fn replace(
             match before.get(&key.values) {
                 Some(known) if known.types == key.types => continue,
                 Some(_) => {}
+                // An element that was not read may have the same key.
+                None if hides && has_entry(txn, &entry_key(index, &key.values, record))? => {
+                    continue;
+                }
                 None if index.refuses_equal_keys() => {
                     check_unique(txn, collection, index, &key.values, record, new)?;
                 }
@@ -124,6 +129,11 @@ pub fn replace(
         }
     }
     Ok(())
+}
+
+fn has_entry(txn: &Transaction, entry: &[u8]) -> Result<bool> {
+    let found = txn.snapshot.get(Space::Indexes, entry).map_err(store_failed)?;
+    Ok(found.is_some())
 }
 
 /// Frees the unique keys that a document will lose, before `replace` writes its new image, so that

@@ -21,7 +21,7 @@ pub use stack::{check, convert};
 
 use crate::catalog::{Collection, Layouts};
 use crate::store_failed;
-use patterns::layout::{Demand, Duplicate, RecordCursor, Records};
+use patterns::layout::{Demand, Duplicate, Hidden, RecordCursor, Records};
 use std::sync::Arc;
 use store::{Bytes, Direction, Snapshot, Space};
 use value::{RawDoc, Result};
@@ -198,6 +198,43 @@ pub fn counted_size(
     Ok(stored.unwrap_or(doc.bytes().len()) as i64)
 }
 
+/// Returns what a document that was read in part, with this demand, lacks of an array.
+///
+/// # Errors
+/// When the store fails.
+pub fn hidden(
+    collection: &Collection,
+    snapshot: &Snapshot,
+    record: &[u8],
+    demand: &Demand,
+) -> Result<Option<Hidden>> {
+    match &collection.layouts {
+        Some(layouts) if demand.tail.is_some() => stack::hidden(layouts, snapshot, record, demand),
+        _ => Ok(None),
+    }
+}
+
+/// Finds the documents, as they are stored, that would be too large without the layout of a pattern.
+///
+/// # Errors
+/// When the store fails.
+pub fn too_large(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    pattern: u32,
+    find: &mut dyn FnMut(RawDoc<'_>),
+) -> Result<()> {
+    stack::too_large(layouts, snapshot, pattern, find)
+}
+
+/// Returns how many bytes of a document that was read with a demand do not count for the limit of
+/// documents.
+#[must_use]
+pub fn uncounted(collection: &Collection, doc: RawDoc<'_>, demand: &Demand) -> usize {
+    let layouts = collection.layouts.as_ref();
+    layouts.map_or(0, |layouts| layouts.in_use().map(|layout| layout.uncounted(doc, demand)).sum())
+}
+
 /// Returns the records of a collection as the layout of a pattern reads them.
 #[must_use]
 pub fn records(
@@ -237,6 +274,22 @@ pub fn duplicate_of(
     match &collection.layouts {
         None => Ok(None),
         Some(layouts) => stack::duplicate_of(layouts, snapshot, new),
+    }
+}
+
+/// Refuses to replace a document by one that a client sent and that has lost what readers do not see.
+///
+/// # Errors
+/// PatternViolation; when the store fails.
+pub fn check_replacement(
+    collection: &Collection,
+    snapshot: &Snapshot,
+    record: &[u8],
+    new: RawDoc<'_>,
+) -> Result<()> {
+    match &collection.layouts {
+        None => Ok(()),
+        Some(layouts) => stack::check_replacement(layouts, snapshot, record, new),
     }
 }
 

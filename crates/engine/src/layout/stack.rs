@@ -7,7 +7,7 @@ use super::Reader;
 use crate::catalog::{Collection, Layouts};
 use crate::store_failed;
 use patterns::Phase;
-use patterns::layout::{Area, Demand, Duplicate, RecordCursor, Records, RecordsMut, Span};
+use patterns::layout::{Area, Demand, Duplicate, Hidden, RecordCursor, Records, RecordsMut, Span};
 use std::borrow::Borrow;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -225,6 +225,43 @@ pub(super) fn duplicate_of(
         }
     }
     Ok(None)
+}
+
+pub(super) fn hidden(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    record: &[u8],
+    demand: &Demand,
+) -> Result<Option<Hidden>> {
+    let layout = layouts.part_writer().ok_or_else(no_layout)?;
+    layout.hidden(&Level { layouts, level: 0, snapshot, reader: None }, record, demand)
+}
+
+pub(super) fn too_large(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    pattern: u32,
+    find: &mut dyn FnMut(RawDoc<'_>),
+) -> Result<()> {
+    let Some(level) = layouts.level_of(pattern) else { return Ok(()) };
+    let (_, layout) = layouts.at(level).ok_or_else(no_layout)?;
+    layout.too_large(&Level { layouts, level, snapshot, reader: None }, find)
+}
+
+pub(super) fn check_replacement(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    record: &[u8],
+    new: RawDoc<'_>,
+) -> Result<()> {
+    for level in 0..layouts.count() {
+        let (pattern, layout) = layouts.at(level).ok_or_else(no_layout)?;
+        if pattern.phase.is_maintained() {
+            let records = Level { layouts, level, snapshot, reader: None };
+            layout.check_replacement(&records, record, new)?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn put_new(

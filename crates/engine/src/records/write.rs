@@ -5,6 +5,7 @@ use crate::catalog::Collection;
 use crate::index::maintain;
 use crate::layout;
 use crate::txn::Transaction;
+use patterns::layout::Demand;
 use query::update::delta::LoggedUpdate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -308,10 +309,15 @@ fn prepare_image(
     logged: &LoggedUpdate,
 ) -> Result<()> {
     refuse_capped_in_transaction(txn, collection)?;
-    let size = match txn.part_of(collection, record) {
+    let part = txn.part_of(collection, record);
+    let mut size = match &part {
         None => new.bytes().len(),
-        Some(demand) => layout::whole_size(collection, new, &demand),
+        Some(demand) => layout::whole_size(collection, new, demand),
     };
+    if size > limits::DOCUMENT_BYTES_MAX {
+        let demand = part.as_deref().unwrap_or(Demand::WHOLE);
+        size = size.saturating_sub(layout::uncounted(collection, new, demand));
+    }
     if size > limits::DOCUMENT_BYTES_MAX {
         return Err(Error::new(
             Code::BSON_OBJECT_TOO_LARGE,
@@ -325,7 +331,9 @@ fn prepare_image(
     layout::check_write(collection, &txn.snapshot, key, Some(old), new)?;
     maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, logged))?;
     let before = layout::counted_size(collection, &txn.snapshot, key, old)?;
-    txn.count(collection, 0, new.bytes().len() as i64 - before);
+    let hidden = txn.hidden_of(collection, record);
+    let longer = hidden.map_or(0, |hidden| hidden.longer_names(old, new));
+    txn.count(collection, 0, (new.bytes().len() + longer) as i64 - before);
     Ok(())
 }
 

@@ -221,6 +221,7 @@ fn nothing(stages: &[Box<dyn Stage>]) -> Result<Front> {
         stages,
         fired: Fired::default(),
         needed: None,
+        heads: Vec::new(),
         transform: None,
     })
 }

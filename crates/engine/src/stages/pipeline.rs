@@ -105,8 +105,8 @@ pub fn open(
     Ok(open_for(stages, collection, snapshot, (None, after), wanted, None)?.0)
 }
 
-/// The metadata that `$meta` in a pipeline needs of its input documents.
-#[derive(Clone, Copy, Default)]
+/// What a pipeline needs of its input documents besides what its stages read: metadata, for `$meta`.
+#[derive(Clone, Default)]
 pub struct MetaRequest {
     /// The keys of the index that is used.
     pub index_key: bool,
@@ -114,11 +114,13 @@ pub struct MetaRequest {
     pub record: bool,
     /// How far the maintained values of patterns lag behind.
     pub patterns: bool,
+    /// The arrays of which the head is enough, unless the leading stages read them.
+    pub heads: Vec<String>,
 }
 
 impl MetaRequest {
     /// Whether any metadata is needed.
-    fn any(self) -> bool {
+    fn any(&self) -> bool {
         self.index_key || self.record || self.patterns
     }
 }
@@ -157,7 +159,8 @@ fn open_for(
     };
     let plain = !wanted.any() && !sort_provides_key(stages);
     let arranged = Arranged::new(stages, collection, snapshot, (hint, after), plain)?;
-    let Arranged { front, fused } = arranged;
+    let Arranged { mut front, fused } = arranged;
+    front.heads = wanted.heads;
     if let Some(op) = op {
         front.note_in(collection, hint.is_some(), op);
     }
@@ -371,6 +374,8 @@ pub struct Front {
     pub fired: Fired,
     /// The paths that the later stages read; `None` for all.
     pub needed: Option<Vec<String>>,
+    /// The arrays of which the head is enough.
+    pub heads: Vec<String>,
     /// The fields that entries of an index provide in place of documents, as a projection.
     pub transform: Option<DocBuf>,
 }
@@ -455,6 +460,7 @@ fn planned_front(
         stages: extent.len(),
         fired,
         needed,
+        heads: Vec::new(),
         transform,
     })
 }
@@ -505,6 +511,7 @@ impl Front {
             sort: self.sort.clone(),
             limit: self.limit,
             needed: self.needed.clone(),
+            heads: self.heads.clone(),
             ..FindOptions::default()
         };
         FindStream::new(scan, &self.plan, options)

@@ -29,7 +29,7 @@ use crate::catalog::{Catalog, Collection, Index};
 use crate::changes::Notes;
 use crate::memory::Share;
 use crate::store_failed;
-use patterns::layout::Demand;
+use patterns::layout::{Demand, Hidden};
 use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Bound;
@@ -94,6 +94,8 @@ pub(crate) struct PartWrite {
     pub(crate) record: Bytes,
     /// What was read of it.
     pub(crate) demand: Arc<Demand>,
+    /// What its images lack of an array.
+    pub(crate) hidden: Option<Hidden>,
 }
 
 impl Transaction {
@@ -123,6 +125,13 @@ impl Transaction {
         let part = self.part.as_ref()?;
         let same = part.collection == collection.id && *part.record == *record;
         same.then(|| part.demand.clone())
+    }
+
+    /// What the images of a document that is being replaced lack of an array.
+    #[must_use]
+    pub(crate) fn hidden_of(&self, collection: &Collection, record: &[u8]) -> Option<&Hidden> {
+        self.part_of(collection, record)?;
+        self.part.as_ref()?.hidden.as_ref()
     }
 
     /// Whether nothing was written.

@@ -502,20 +502,25 @@ pub fn rename(
     change::set_patterns(catalog, db, patterns)
 }
 
-/// Removes patterns from all writes and plans. Their values are cleared in the background; their
-/// names are free immediately. Returns the numbers under which they are cleared, and the indexes to
-/// fill.
+/// Removes patterns from all writes and plans. Their values are cleared in the background, unless
+/// they are kept; their names are free immediately. Returns the numbers under which they are cleared,
+/// and the indexes to fill.
 ///
 /// # Errors
 /// When the catalog cannot be written.
-pub fn clear(data: &Data, db: &str, gone: &[Arc<Pattern>]) -> Result<(Vec<u32>, Vec<Renewed>)> {
+pub fn clear(
+    data: &Data,
+    db: &str,
+    gone: &[Arc<Pattern>],
+    keep: bool,
+) -> Result<(Vec<u32>, Vec<Renewed>)> {
     let (ids, renewed, versions, indexes) = data.change_catalog(|catalog, batch| {
         let indexes = own_index::remove(catalog, batch, db, gone);
         let versions = modify::versions(catalog, db, gone);
         remove(catalog, batch, db, &versions)?;
         let (mut ids, mut renewed) = (Vec::new(), Vec::new());
         for pattern in gone {
-            let id = begin_clearing(data, catalog, batch, db, pattern)?;
+            let id = begin_clearing(data, catalog, batch, db, (pattern, keep))?;
             ids.push(id);
             renewed.extend(renew_indexes(data, catalog, batch, db, id)?);
         }
@@ -543,16 +548,25 @@ fn renew_indexes(
     }
 }
 
-/// Replaces a maintained pattern by one in the phase `Clearing`. Returns its number.
+/// Replaces a maintained pattern by one in the phase `Clearing`, which does not know of values that
+/// are kept. Returns its number.
 pub(super) fn begin_clearing(
     data: &Data,
     catalog: &mut Catalog,
     batch: &mut Batch,
     db: &str,
-    pattern: &Arc<Pattern>,
+    (pattern, keep): (&Arc<Pattern>, bool),
 ) -> Result<u32> {
     remove(catalog, batch, db, std::slice::from_ref(pattern))?;
-    let mut cleared = pattern.altered(|pattern| pattern.phase = Phase::Clearing)?;
+    let kept: &[&str] = if keep { pattern.kind.value_options() } else { &[] };
+    let declared = DocBuf::build(|out| {
+        let options = pattern.declaration.as_doc().iter();
+        options.filter(|(name, _)| !kept.contains(name)).for_each(|(name, value)| {
+            out.raw(name, value);
+        });
+    });
+    let cleared = |pattern: &mut Pattern| pattern.phase = Phase::Clearing;
+    let mut cleared = pattern.redeclared(&pattern.collection, declared.as_doc(), cleared)?;
     renumber(data, batch, &mut cleared);
     let id = cleared.id;
     put(catalog, batch, db, cleared)?;

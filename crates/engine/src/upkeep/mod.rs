@@ -49,10 +49,10 @@ use crate::txn::{Data, Trace, Transaction};
 use ::patterns::maintain::Settlement;
 use ::patterns::stats::Stats;
 use ::patterns::{CollectionPatterns, Origin, Pattern, Phase, clearing};
-use query::update::delta::{LoggedUpdate, between};
+use query::update::delta::{LoggedUpdate, between, of_whole};
 use std::sync::Arc;
 use std::time::Instant;
-use value::{Code, DocBuf, Error, RawDoc, Result, limits};
+use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, limits};
 
 /// State shared by the background work of patterns: the data, and the work in progress or due.
 pub struct Maintenance {
@@ -86,6 +86,11 @@ pub struct Change<'c> {
     pub old: RawDoc<'c>,
     /// How the log of changes records it, if the client's image is stored as it is.
     pub logged: Option<&'c LoggedUpdate>,
+}
+
+#[cold]
+fn no_append() -> Error {
+    Error::internal("an update of an array that was not read does more than to add elements")
 }
 
 /// Returns an error where patterns would not see the newest state. A session's transaction may
@@ -229,8 +234,18 @@ pub fn replace(
         return Ok(resolved);
     }
     let derived;
-    let logged = match change.logged {
-        Some(logged) if image == *new || *logged == LoggedUpdate::Replacement => logged,
+    let logged = match (change.logged, txn.hidden_of(collection, change.record)) {
+        (Some(logged), _) if image == *new || *logged == LoggedUpdate::Replacement => logged,
+        (Some(LoggedUpdate::Delta(delta)), Some(hidden)) => {
+            let kept = bound.targets.iter().flat_map(|pattern| &pattern.kept);
+            let changed = kept.filter(|path| path.find(old) != path.find(image.as_doc()));
+            let values: Vec<(&str, RawVal<'_>)> = changed
+                .filter_map(|path| Some((path.text(), path.find(image.as_doc())?)))
+                .collect();
+            let whole = of_whole(delta, &hidden.path, 0, &values);
+            derived = LoggedUpdate::Delta(whole.ok_or_else(no_append)?);
+            &derived
+        }
         _ => {
             derived = between(old, image.as_doc());
             &derived

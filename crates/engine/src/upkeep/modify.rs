@@ -148,7 +148,7 @@ pub fn modify(
         let id = new.id;
         if known.layout().is_some() {
             // Both layouts are stacked until all documents are in the new form.
-            declare::begin_clearing(data, catalog, batch, db, &known)?;
+            declare::begin_clearing(data, catalog, batch, db, (&known, false))?;
             new.phase = Phase::Building;
             declare::put(catalog, batch, db, new)?;
             return Ok(Some((id, None)));

@@ -9,6 +9,7 @@ use crate::records::write;
 use crate::txn::Transaction;
 use ::patterns::edit::{Edited, Image};
 use ::patterns::error_context::on_document;
+use ::patterns::layout::Hidden;
 use ::patterns::{Documents, Find, Key, Origin};
 use query::interrupt;
 use query::update::delta::between;
@@ -99,6 +100,11 @@ impl Documents for TransactionDocuments<'_> {
         let key = write::document_key(&collection, &record);
         let found = self.txn.document(&collection, &key)?;
         Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+
+    fn hidden(&self, path: &str) -> Option<&Hidden> {
+        let hidden = self.txn.part.as_ref()?.hidden.as_ref()?;
+        (hidden.path == path).then_some(hidden)
     }
 
     fn find(

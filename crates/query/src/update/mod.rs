@@ -28,6 +28,7 @@ use array_filter::ArrayFilters;
 use bumpalo::Bump;
 use modifier::Modifiers;
 use pipeline::Pipeline;
+use std::sync::atomic::{AtomicBool, Ordering};
 use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, Writer, compare, limits};
 
 /// A compiled update.
@@ -35,6 +36,8 @@ use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, Writer, compare, l
 pub struct Update {
     kind: Kind,
     keeps_empty_timestamps: bool,
+    /// Whether the documents that it makes may be larger than documents are.
+    allows_large: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -79,7 +82,11 @@ impl Update {
                 )));
             }
         };
-        Ok(Update { kind, keeps_empty_timestamps: ctx.keeps_empty_timestamps })
+        Ok(Update {
+            kind,
+            keeps_empty_timestamps: ctx.keeps_empty_timestamps,
+            allows_large: AtomicBool::new(false),
+        })
     }
 
     /// Whether this is a replacement document.
@@ -93,6 +100,11 @@ impl Update {
     #[must_use]
     pub fn sets_empty_timestamps(&self) -> bool {
         self.is_replacement() && !self.keeps_empty_timestamps
+    }
+
+    /// From now on the update does not refuse to make a large document: whoever stores it does.
+    pub fn allow_large(&self) {
+        self.allows_large.store(true, Ordering::Relaxed);
     }
 
     /// Whether this is a pipeline.
@@ -124,6 +136,20 @@ impl Update {
             None => path,
         };
         Some(self.named_paths().into_iter().map(plain).collect())
+    }
+
+    /// The arrays to whose end the update only adds elements.
+    #[must_use]
+    pub fn appended_paths(&self) -> Vec<String> {
+        let Kind::Modifiers(modifiers) = &self.kind else { return Vec::new() };
+        let mut paths = Vec::new();
+        modifiers.tree.walk("", &mut |path, leaf| {
+            let modifier = modifiers.modifiers.get(leaf);
+            if matches!(modifier, Some(modifier::Modifier::Push(push)) if push.appends()) {
+                paths.push(path.to_owned());
+            }
+        });
+        paths
     }
 
     /// Whether the update has a positional `$`, so that `apply` needs the place that the filter
@@ -188,7 +214,8 @@ impl Update {
     }
 
     fn check_result(&self, old: RawDoc<'_>, bytes: &[u8], inserts: bool) -> Result<()> {
-        if bytes.len() > limits::DOCUMENT_BYTES_MAX {
+        let is_limited = inserts || !self.allows_large.load(Ordering::Relaxed);
+        if is_limited && bytes.len() > limits::DOCUMENT_BYTES_MAX {
             let (code, what) = match inserts {
                 _ if bytes.len() > limits::DOCUMENT_BYTES_MAX + LARGER_BYTES => {
                     (Code::BSON_OBJECT_TOO_LARGE.0, "The updated document")

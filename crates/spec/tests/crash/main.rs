@@ -4,6 +4,7 @@
 //!
 //! `CRASH_KILLS=200` kills more often, `CRASH_SEED=7` repeats the choices of a run.
 
+mod arrays;
 mod audit;
 mod buckets;
 mod builds;

@@ -34,11 +34,12 @@ pub(super) struct Known<'a> {
     pub(super) chunks: &'a [Chunk],
 }
 
-/// The number of elements at the end that the document keeps at least, and those at its start.
+/// The number of elements that the document keeps before its chunks, and at least behind them. Unless
+/// all are before them there is one behind, so that others can be appended to it.
 pub(super) fn kept(settings: &Settings, count: usize) -> (usize, usize) {
     let keep = settings.keep.min(count);
     match settings.which {
-        Which::First => (keep, 0),
+        Which::First => (keep, usize::from(count > keep)),
         Which::Last => (0, keep),
     }
 }
@@ -180,6 +181,7 @@ mod tests {
             spill_at: most,
             unspill_at: most,
             chunk: Bound { count: chunk, bytes: 1000 },
+            reads_head: false,
             flag: None,
             count: None,
         }

@@ -67,7 +67,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
             );
         }
     }
-    let read = options.choice("read", &["full"], &["head"])?;
+    let read = options.choice("read", &["head", "full"], &[])?;
     let declared = DocBuf::build(|out| {
         out.str("array", array).count("keep", keep as u64).str("keepWhich", which);
         out.doc("spillAt", |out| {
@@ -91,6 +91,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         spill_at,
         unspill_at,
         chunk,
+        reads_head: read == "head",
         flag: flag.map(Path::new),
         count: count.map(Path::new),
     };

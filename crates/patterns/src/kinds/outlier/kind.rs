@@ -2,6 +2,7 @@
 
 use super::Outlier;
 use super::elements;
+use super::settings::Bound;
 use crate::documents::Documents;
 use crate::edit::{self, Assignment};
 use crate::kind::{Kind, Reads, Traits};
@@ -12,12 +13,13 @@ use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
 
 impl Outlier {
     /// The document with its flag and its count; `None` if it has them. `was` says whether its array
-    /// was spilled, `same` is the document before if its array is the same.
+    /// was spilled, `same` is the document before if its array is the same, `hidden` what `after` lacks
+    /// of the array.
     fn filled(
         &self,
         was: bool,
         same: Option<RawDoc<'_>>,
-        after: RawDoc<'_>,
+        (after, hidden): (RawDoc<'_>, Bound),
     ) -> Result<Option<DocBuf>> {
         let settings = &self.layout.settings;
         let mut changes: Vec<Assignment> = Vec::new();
@@ -30,7 +32,10 @@ impl Outlier {
             let spills = || {
                 let found = elements::at(&settings.array, after);
                 let spills = found.is_some_and(|(array, elements)| {
-                    settings.spills(was, elements::measure(array, &elements))
+                    let seen = elements::measure(array, &elements);
+                    let count = seen.count.saturating_add(hidden.count);
+                    let bytes = seen.bytes.saturating_add(hidden.bytes);
+                    settings.spills(was, Bound { count, bytes })
                 });
                 OwnedVal::new(Val::Bool(spills))
             };
@@ -38,7 +43,8 @@ impl Outlier {
         }
         if let Some(path) = &settings.count {
             let count = || {
-                let count = elements::count(&settings.array, after);
+                let seen = elements::count(&settings.array, after);
+                let count = seen.saturating_add(hidden.count);
                 OwnedVal::new(Val::Int32(i32::try_from(count).unwrap_or(i32::MAX)))
             };
             changes.push((path.clone(), Some(kept(path).unwrap_or_else(count))));
@@ -80,6 +86,14 @@ impl Kind for Outlier {
         &[]
     }
 
+    fn options_without_rebuild(&self) -> &'static [&'static str] {
+        &["read"]
+    }
+
+    fn value_options(&self) -> &'static [&'static str] {
+        &["flag", "count"]
+    }
+
     fn layout(&self) -> Option<&dyn Layout> {
         Some(&self.layout)
     }
@@ -87,18 +101,20 @@ impl Kind for Outlier {
     fn fill(
         &self,
         _: &Pattern,
-        _: &mut dyn Documents,
+        documents: &mut dyn Documents,
         before: Option<RawDoc<'_>>,
         after: RawDoc<'_>,
     ) -> Result<Option<DocBuf>> {
         let array = &self.layout.settings.array;
         let was = before.is_some_and(|before| self.is_flagged(before));
         let same = before.filter(|before| array.find(*before) == array.find(after));
-        self.filled(was, same, after)
+        let hidden = documents.hidden(array.text());
+        let hidden = hidden.map(|hidden| Bound { count: hidden.count, bytes: hidden.bytes });
+        self.filled(was, same, (after, hidden.unwrap_or(Bound::NONE)))
     }
 
     fn derive(&self, _: &Pattern, _: &mut dyn Documents, target: RawDoc<'_>) -> Result<DocBuf> {
-        let image = self.filled(self.is_flagged(target), None, target)?;
+        let image = self.filled(self.is_flagged(target), None, (target, Bound::NONE))?;
         Ok(image.unwrap_or_else(|| target.into()))
     }
 }

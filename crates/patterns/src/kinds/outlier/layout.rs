@@ -5,12 +5,13 @@
 
 use super::arrange::{self, Known};
 use super::elements;
-use super::settings::{Bound, Settings};
+use super::settings::{Bound, Settings, Which};
 use super::stand_in::{self, Chunk, StandIn, chunk_key, damaged, directory_key};
-use crate::layout::{Area, Demand, Layout, RecordCursor, Records, RecordsMut, Span};
+use crate::layout::{Area, Demand, Hidden, Layout, RecordCursor, Records, RecordsMut, Slice, Span};
+use std::borrow::Cow;
 use std::sync::Arc;
 use value::writer::write_array;
-use value::{RawDoc, RawVal, Result, Val};
+use value::{Code, Error, RawDoc, RawVal, Result, Val, limits};
 
 /// The type byte of arrays.
 const ARRAY: u8 = 0x04;
@@ -25,6 +26,13 @@ pub(super) struct Overflow {
 pub(super) struct Spilled<'d> {
     pub(super) stand_in: StandIn<'d>,
     pub(super) chunks: Vec<Chunk>,
+}
+
+impl Spilled<'_> {
+    /// Whether elements stand behind the chunks.
+    fn has_tail(&self) -> bool {
+        !RawDoc::new(self.stand_in.tail).is_empty()
+    }
 }
 
 impl Overflow {
@@ -50,10 +58,30 @@ impl Overflow {
         Ok(Some(Spilled { stand_in, chunks: stand_in::chunks(&directory)? }))
     }
 
-    /// The document of a record with the whole array; `None` if it is the record.
-    fn whole(&self, records: &dyn Records, key: &[u8], stored: &[u8]) -> Result<Option<Vec<u8>>> {
+    /// The document of a record with the whole array, or its head if that is enough; `None` if it is
+    /// the record.
+    fn shown(
+        &self,
+        records: &dyn Records,
+        key: &[u8],
+        stored: &[u8],
+        demand: &Demand,
+    ) -> Result<Option<Vec<u8>>> {
         let stored = RawDoc::new(stored);
-        let Some(spilled) = self.spilled(records, key, stored)? else { return Ok(None) };
+        let slice = demand.slice.as_ref();
+        let slice = slice.filter(|slice| *slice.path == *self.settings.array.text());
+        let Some(spilled) = self.spilled(records, key, stored)? else {
+            return Ok(slice.and_then(|slice| self.sliced(stored, slice)));
+        };
+        if let Some(slice) = slice {
+            return self.page(records, key, stored, &spilled, slice).map(Some);
+        }
+        if demand.heads.iter().any(|path| **path == *self.settings.array.text()) {
+            return Ok(Some(self.with_head(stored, &spilled.stand_in)));
+        }
+        if self.reads_tail(demand) {
+            return Ok(Some(self.with_elements(stored, &end_of(&spilled.stand_in))));
+        }
         let mut array = Vec::with_capacity(spilled.stand_in.array.bytes);
         let mut outcome = Ok(());
         write_array(&mut array, |array| {
@@ -67,6 +95,122 @@ impl Overflow {
         outcome?;
         let value = RawVal { kind: ARRAY, bytes: &array };
         Ok(Some(elements::with(stored, &self.settings.array, value)))
+    }
+
+    /// A document whose array is not spilled, with some of its elements.
+    fn sliced(&self, doc: RawDoc<'_>, slice: &Slice) -> Option<Vec<u8>> {
+        let array = self.settings.array.find(doc)?.as_array()?;
+        let range = slice.of(array.count());
+        let elements = array.iter().map(|(_, element)| element);
+        let page: Vec<RawVal<'_>> = elements.skip(range.start).take(range.len()).collect();
+        Some(self.with_elements(doc, &page))
+    }
+
+    /// A document with some elements of its spilled array. Only the chunks that have these are loaded.
+    fn page(
+        &self,
+        records: &dyn Records,
+        key: &[u8],
+        doc: RawDoc<'_>,
+        spilled: &Spilled<'_>,
+        slice: &Slice,
+    ) -> Result<Vec<u8>> {
+        let stand_in = &spilled.stand_in;
+        let range = slice.of(stand_in.array.count);
+        let mut from = RawDoc::new(stand_in.head).count();
+        let mut parts: Vec<(usize, Cow<'_, [u8]>)> = vec![(0, Cow::Borrowed(stand_in.head))];
+        for chunk in &spilled.chunks {
+            if from < range.end && range.start < from + chunk.count {
+                parts.push((from, Cow::Owned(load(records, key, *chunk)?)));
+            }
+            from += chunk.count;
+        }
+        parts.push((from, Cow::Borrowed(stand_in.tail)));
+        let mut page = Vec::with_capacity(range.len());
+        for (from, part) in &parts {
+            let elements = RawDoc::new(part).iter().enumerate();
+            let found = elements.filter(|(at, _)| range.contains(&(from + at)));
+            page.extend(found.map(|(_, (_, element))| element));
+        }
+        Ok(self.with_elements(doc, &page))
+    }
+
+    fn reads_tail(&self, demand: &Demand) -> bool {
+        demand.tail.as_deref() == Some(self.settings.array.text())
+    }
+
+    /// Stores a document to whose array elements were added. Both images have the elements at its end
+    /// only, if it is spilled.
+    fn append(
+        &self,
+        records: &mut dyn RecordsMut,
+        key: &[u8],
+        old: RawDoc<'_>,
+        new: RawDoc<'_>,
+    ) -> Result<()> {
+        let Some(stored) = records.get(Area::Documents, key)? else {
+            return Err(damaged("a document that is written is missing"));
+        };
+        let known = self.spilled(records, key, RawDoc::new(&stored))?;
+        let Some(Spilled { stand_in, mut chunks }) = known.filter(|known| known.has_tail()) else {
+            return self.write(records, key, Demand::WHOLE, Some(old), new);
+        };
+        let no_array = || damaged("an array that elements are added to is missing");
+        let (_, mut tail) = elements::at(&self.settings.array, new).ok_or_else(no_array)?;
+        let seen = RawDoc::new(stand_in.tail).count();
+        let mut array = stand_in.array;
+        for element in tail.iter().skip(seen) {
+            array.bytes += elements::size_at(array.count, *element);
+            array.count += 1;
+        }
+        check_size(array, self.settings.array.text())?;
+        let last;
+        let mut packed = elements::pack(&tail);
+        if !arrange::stays(&self.settings, array.count, &tail) {
+            let (_, kept) = arrange::kept(&self.settings, array.count);
+            let rest = tail.split_off(tail.len().saturating_sub(kept));
+            packed = elements::pack(&rest);
+            // A chunk with room is written again, with more elements.
+            let mut id = chunks.iter().map(|chunk| chunk.id).max().map_or(0, |id| id + 1);
+            let with_room = chunks.pop_if(|chunk| arrange::has_room(&self.settings, *chunk));
+            let mut again = None;
+            if let Some(chunk) = with_room {
+                last = load(records, key, chunk)?;
+                let before = RawDoc::new(&last).iter().map(|(_, element)| element);
+                tail.splice(0..0, before);
+                again = Some(chunk.id);
+            }
+            for part in arrange::cut(&self.settings, &tail, 0..tail.len()) {
+                let elements = tail.get(part.range).unwrap_or(&[]);
+                let number = again.take().unwrap_or_else(|| {
+                    id += 1;
+                    id - 1
+                });
+                chunks.push(store(records, key, number, elements)?);
+            }
+            records.put(Area::Own, &directory_key(key), stand_in::directory(&chunks))?;
+        }
+        let value = StandIn { array, head: stand_in.head, tail: &packed }.value();
+        let record = elements::with(new, &self.settings.array, value.raw());
+        records.put(Area::Documents, key, record)
+    }
+
+    /// The stored elements that readers of the head see.
+    fn head_of<'d>(&self, stand_in: &StandIn<'d>) -> Vec<RawVal<'d>> {
+        let parts = [stand_in.head, stand_in.tail].map(|part| RawDoc::new(part).iter());
+        let all: Vec<RawVal<'d>> = parts.into_iter().flatten().map(|(_, value)| value).collect();
+        kept(&self.settings, &all).to_vec()
+    }
+
+    fn with_head(&self, doc: RawDoc<'_>, stand_in: &StandIn<'_>) -> Vec<u8> {
+        self.with_elements(doc, &self.head_of(stand_in))
+    }
+
+    /// The document with other elements in its array.
+    fn with_elements(&self, doc: RawDoc<'_>, elements: &[RawVal<'_>]) -> Vec<u8> {
+        let mut array = Vec::new();
+        write_array(&mut array, |out| elements.iter().for_each(|element| out.push_raw(*element)));
+        elements::with(doc, &self.settings.array, RawVal { kind: ARRAY, bytes: &array })
     }
 
     /// Whether the array of a document is to be stored spilled.
@@ -116,6 +260,7 @@ impl Overflow {
             head: RawDoc::new(known.stand_in.head).count(),
             chunks: &known.chunks,
         });
+        check_size(elements::measure(array, &elements), self.settings.array.text())?;
         let division = arrange::divide(&self.settings, &elements, before.as_ref());
         let old_chunks = known.as_ref().map_or(&[][..], |known| &known.chunks);
         let part = |range: std::ops::Range<usize>| elements.get(range).unwrap_or(&[]);
@@ -145,6 +290,34 @@ impl Overflow {
         let record = elements::with(new, &self.settings.array, value.value().raw());
         records.put(Area::Documents, key, record)
     }
+}
+
+/// The elements at the end of an array that its document has.
+fn end_of<'d>(stand_in: &StandIn<'d>) -> Vec<RawVal<'d>> {
+    let tail = RawDoc::new(stand_in.tail);
+    let part = if tail.is_empty() { RawDoc::new(stand_in.head) } else { tail };
+    part.iter().map(|(_, element)| element).collect()
+}
+
+/// The most bytes of an array.
+const ARRAY_BYTES_MAX: usize = 1 << 30;
+
+/// Refuses an array that is too large for the form of documents.
+fn check_size(array: Bound, path: &str) -> Result<()> {
+    if array.bytes <= ARRAY_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("the array '{path}' would be larger than {ARRAY_BYTES_MAX} bytes");
+    Err(Error::new(Code::BSON_OBJECT_TOO_LARGE, message))
+}
+
+/// The elements that are kept, of all or of those that stand at the start and the end.
+fn kept<'e, 'd>(settings: &Settings, elements: &'e [RawVal<'d>]) -> &'e [RawVal<'d>] {
+    let range = match settings.which {
+        Which::First => 0..settings.keep.min(elements.len()),
+        Which::Last => elements.len().saturating_sub(settings.keep)..elements.len(),
+    };
+    elements.get(range).unwrap_or(elements)
 }
 
 /// Loads the elements of a chunk.
@@ -188,10 +361,10 @@ impl Layout for Overflow {
 
     fn get(&self, records: &dyn Records, key: &[u8], demand: &Demand) -> Result<Option<Vec<u8>>> {
         let Some(stored) = records.get(Area::Documents, key)? else { return Ok(None) };
-        if !self.reads(demand) {
+        if !self.reads(demand) && !self.reads_tail(demand) {
             return Ok(Some(stored));
         }
-        Ok(Some(self.whole(records, key, &stored)?.unwrap_or(stored)))
+        Ok(Some(self.shown(records, key, &stored, demand)?.unwrap_or(stored)))
     }
 
     fn scan(
@@ -201,11 +374,12 @@ impl Layout for Overflow {
         demand: &Demand,
     ) -> Result<Box<dyn RecordCursor>> {
         let stored = records.scan(Area::Documents, span)?;
-        if !self.reads(demand) {
+        if !self.reads(demand) && !self.reads_tail(demand) {
             return Ok(stored);
         }
         let (layout, records) = (self.clone(), records.share());
-        Ok(Box::new(Wholes { layout, records, stored, whole: Vec::new() }))
+        let demand = demand.clone();
+        Ok(Box::new(Wholes { layout, records, stored, demand, whole: Vec::new() }))
     }
 
     fn put(
@@ -230,7 +404,32 @@ impl Layout for Overflow {
         old: RawDoc<'_>,
         new: RawDoc<'_>,
     ) -> Result<()> {
-        self.write(records, key, demand, Some(old), new)
+        match self.reads_tail(demand) {
+            true => self.append(records, key, old, new),
+            false => self.write(records, key, demand, Some(old), new),
+        }
+    }
+
+    fn tailed(&self) -> Option<&str> {
+        Some(self.settings.array.text())
+    }
+
+    fn hidden(&self, records: &dyn Records, key: &[u8], demand: &Demand) -> Result<Option<Hidden>> {
+        if !self.reads_tail(demand) {
+            return Ok(None);
+        }
+        let Some(stored) = records.get(Area::Documents, key)? else { return Ok(None) };
+        let Some(spilled) = self.spilled(records, key, RawDoc::new(&stored))? else {
+            return Ok(None);
+        };
+        let stand_in = spilled.stand_in;
+        let seen = end_of(&stand_in);
+        let size: usize = seen.iter().enumerate().map(|(at, e)| elements::size_at(at, *e)).sum();
+        Ok(Some(Hidden {
+            path: self.settings.array.text().to_owned(),
+            count: stand_in.array.count.saturating_sub(seen.len()),
+            bytes: stand_in.array.bytes.saturating_sub(size + 5),
+        }))
     }
 
     fn whole_size(&self, part: RawDoc<'_>, demand: &Demand) -> usize {
@@ -242,6 +441,45 @@ impl Layout for Overflow {
         })
     }
 
+    fn uncounted(&self, doc: RawDoc<'_>, demand: &Demand) -> usize {
+        if !self.reads(demand) {
+            let value = self.settings.array.find(doc).and_then(StandIn::of);
+            return value.map_or(0, |stand_in| stand_in.array.bytes);
+        }
+        let found = elements::at(&self.settings.array, doc);
+        let spills = |size: &Bound| self.settings.spills(false, *size);
+        let size = found.map(|(array, elements)| elements::measure(array, &elements));
+        size.filter(spills).map_or(0, |size| size.bytes)
+    }
+
+    fn put_plain(&self, records: &mut dyn RecordsMut, key: &[u8], new: RawDoc<'_>) -> Result<()> {
+        if new.bytes().len() > limits::DOCUMENT_BYTES_MAX {
+            let message = format!(
+                "the document has {} bytes with all elements of '{}', which is more than a document \
+                 may have",
+                new.bytes().len(),
+                self.settings.array.text()
+            );
+            return Err(Error::new(Code::BSON_OBJECT_TOO_LARGE, message));
+        }
+        self.delete(records, key)?;
+        records.put(Area::Documents, key, new.bytes().to_vec())
+    }
+
+    fn too_large(&self, records: &dyn Records, find: &mut dyn FnMut(RawDoc<'_>)) -> Result<()> {
+        let mut stored = records.scan(Area::Documents, &Span::all())?;
+        while let Some((_, doc)) = stored.next()? {
+            let doc = RawDoc::new(doc);
+            let Some(value) = self.settings.array.find(doc) else { continue };
+            let Some(stand_in) = StandIn::of(value) else { continue };
+            let size = doc.bytes().len() - value.bytes.len() + stand_in.array.bytes;
+            if size > limits::DOCUMENT_BYTES_MAX {
+                find(doc);
+            }
+        }
+        Ok(())
+    }
+
     fn delete(&self, records: &mut dyn RecordsMut, key: &[u8]) -> Result<()> {
         let Some(stored) = records.get(Area::Documents, key)? else { return Ok(()) };
         if let Some(spilled) = self.spilled(records, key, RawDoc::new(&stored))? {
@@ -249,6 +487,50 @@ impl Layout for Overflow {
             records.delete(Area::Own, &directory_key(key))?;
         }
         records.delete(Area::Documents, key)
+    }
+
+    fn headed(&self) -> Option<(&str, bool)> {
+        Some((self.settings.array.text(), self.settings.reads_head))
+    }
+
+    fn head(
+        &self,
+        doc: RawDoc<'_>,
+        is_spilled: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some((array, elements)) = elements::at(&self.settings.array, doc) else {
+            return Ok(None);
+        };
+        let size = elements::measure(array, &elements);
+        // Between the two bounds it depends on what was before.
+        let spilled = size.count > self.settings.keep
+            && self.settings.spills(true, size)
+            && (self.settings.spills(false, size) || is_spilled()?);
+        Ok(spilled.then(|| self.with_elements(doc, kept(&self.settings, &elements))))
+    }
+
+    fn check_replacement(&self, records: &dyn Records, key: &[u8], new: RawDoc<'_>) -> Result<()> {
+        let Some((_, elements)) = elements::at(&self.settings.array, new) else { return Ok(()) };
+        if elements.len() > self.settings.keep {
+            return Ok(());
+        }
+        let Some(stored) = records.get(Area::Documents, key)? else { return Ok(()) };
+        let Some(spilled) = self.spilled(records, key, RawDoc::new(&stored))? else {
+            return Ok(());
+        };
+        let stand_in = spilled.stand_in;
+        if stand_in.array.count == elements.len() || self.head_of(&stand_in) != elements {
+            return Ok(());
+        }
+        let array = self.settings.array.text();
+        Err(Error::new(
+            Code::PATTERN_VIOLATION,
+            format!(
+                "the new document has {} of the {} elements of '{array}', those that readers get with                  read: 'head'. Read it with read: 'full' before it is replaced, or use update operators",
+                elements.len(),
+                stand_in.array.count
+            ),
+        ))
     }
 
     fn check(&self, records: &dyn Records, find: &mut dyn FnMut(String)) -> Result<()> {
@@ -261,13 +543,14 @@ struct Wholes {
     layout: Overflow,
     records: Arc<dyn Records>,
     stored: Box<dyn RecordCursor>,
+    demand: Demand,
     whole: Vec<u8>,
 }
 
 impl RecordCursor for Wholes {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         let Some((key, stored)) = self.stored.next()? else { return Ok(None) };
-        match self.layout.whole(&*self.records, key, stored)? {
+        match self.layout.shown(&*self.records, key, stored, &self.demand)? {
             None => Ok(Some((key, stored))),
             Some(whole) => {
                 self.whole = whole;

@@ -16,6 +16,11 @@ pub(super) struct Bound {
     pub(super) bytes: usize,
 }
 
+impl Bound {
+    /// Nothing.
+    pub(super) const NONE: Bound = Bound { count: 0, bytes: 0 };
+}
+
 /// The options of a pattern.
 #[derive(Debug)]
 pub(super) struct Settings {
@@ -30,6 +35,8 @@ pub(super) struct Settings {
     pub(super) unspill_at: Bound,
     /// The most elements of a chunk, and the bytes after which it is full.
     pub(super) chunk: Bound,
+    /// Whether readers that do not say get only what is kept.
+    pub(super) reads_head: bool,
     /// The field that says whether the array is spilled.
     pub(super) flag: Option<Path>,
     /// The field with the number of elements.

@@ -5,16 +5,19 @@
 //! `i` puts a field at the end, also when it stood elsewhere before.
 //!
 //! `along` finds the delta along the paths of modifiers, `between` compares two whole documents,
-//! `describe` turns a delta into the words of change events, `apply` changes a document by it.
+//! `describe` turns a delta into the words of change events, `apply` changes a document by it, `partial` is about
+//! documents of which not all of an array was read.
 
 mod along;
 mod apply;
 mod between;
 mod describe;
+mod partial;
 
 pub use apply::apply;
 pub use between::between;
 pub use describe::{Description, describe};
+pub use partial::of_whole;
 
 use super::{Kind, Update};
 use smallvec::SmallVec;
