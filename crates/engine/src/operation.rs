@@ -2,7 +2,7 @@
 //!
 //! Layer: transactions.
 
-use crate::catalog::Collection;
+use crate::catalog::{Collection, WriteView};
 use crate::memory::Share;
 use crate::report::{PlanSummary, Report, StatementReport, Writes};
 use crate::request::ApiParameters;
@@ -102,6 +102,8 @@ pub struct Operation {
     named: RefCell<Named>,
     /// Who runs the command; unknown until a shape needs it.
     reader: RefCell<Option<Arc<Reader>>>,
+    /// The view through which the command writes.
+    through: RefCell<Option<Arc<WriteView>>>,
     /// The version of the API that the command asks for.
     pub api: Cell<ApiParameters>,
 }
@@ -154,6 +156,7 @@ impl Operation {
             pin: Cell::new(None),
             named: RefCell::default(),
             reader: RefCell::default(),
+            through: RefCell::default(),
             api: Cell::default(),
         }
     }
@@ -228,7 +231,17 @@ impl Operation {
         if let Some(form) = &seen.form {
             form.check_writable()?;
         }
-        Ok(seen)
+        let through = self.through.borrow();
+        let Some(view) = through.as_ref().filter(|view| view.pattern.target == *seen.name) else {
+            return Ok(seen);
+        };
+        let written_through = Some(view.clone());
+        Ok(Arc::new(Collection { written_through, ..Collection::clone(&seen) }))
+    }
+
+    /// Makes the command write through a view of a pattern.
+    pub(crate) fn write_through(&self, view: Arc<WriteView>) {
+        *self.through.borrow_mut() = Some(view);
     }
 
     /// An operation without an engine, with this memory limit for sorts and groups.

@@ -21,6 +21,7 @@ use crate::queue::{self, Entry};
 use crate::scratch::Scratch;
 use crate::shape::Shape;
 pub use crate::traits::Traits;
+use crate::views::Views;
 use query::filter::Node;
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -105,9 +106,14 @@ pub trait Kind: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// The index that the pattern keeps for itself and that has its name: the fields `key` and
-    /// `wildcardProjection` of its specification. It exists as long as the pattern.
-    fn own_index(&self) -> Option<DocBuf> {
+    /// The specifications of the indexes that the pattern of this name keeps for itself, each with
+    /// `name` and `key`. They exist as long as the pattern.
+    fn own_indexes(&self, _pattern: &str) -> Vec<DocBuf> {
+        Vec::new()
+    }
+
+    /// The views of the target that the pattern keeps, if it keeps some.
+    fn views(&self) -> Option<&dyn Views> {
         None
     }
 

@@ -12,7 +12,8 @@
 //!   stored, for readers.
 //! - `answers`, `descent`: queries that are answered from maintained values; `scratch`: records
 //!   that a check recomputes.
-//! - `layout` maps documents to stored records, `shape` to the form that a reader sees.
+//! - `layout` maps documents to stored records, `shape` to the form that a reader sees; `views` shows
+//!   some of the documents under a name of their own.
 //! - `blame`: errors that a pattern causes name it.
 //! - `ownership`: write permission for maintained fields; `labels`: provenance of values; `stats`:
 //!   counters.
@@ -46,6 +47,7 @@ pub mod shape;
 pub mod stats;
 pub mod traits;
 pub mod types;
+pub mod views;
 
 pub use delta::Delta;
 pub use documents::{Documents, Find, Key};

@@ -5,6 +5,7 @@ use crate::documents::Documents;
 use crate::kind::{Kind, Traits};
 use crate::shape::Shape;
 use crate::stats::Stats;
+use crate::views::Views;
 use std::sync::Arc;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val, keys};
@@ -195,10 +196,17 @@ impl Pattern {
         self.kind.indexes(&self.target)
     }
 
-    /// The key and the projection of the index that it keeps for itself, which has its name.
+    /// The specifications of the indexes that it keeps for itself.
     #[must_use]
-    pub fn own_index(&self) -> Option<DocBuf> {
-        self.kind.own_index()
+    pub fn own_indexes(&self) -> Vec<DocBuf> {
+        self.kind.own_indexes(&self.name)
+    }
+
+    /// The views that it keeps: their names and the filters of the documents that they show.
+    #[must_use]
+    pub fn views(&self) -> Vec<(String, DocBuf)> {
+        let views = self.kind.views().map(Views::all).unwrap_or_default();
+        views.into_iter().map(|(name, of)| (format!("{}.{name}", self.target), of)).collect()
     }
 
     /// Whether a build scans documents before it writes any.

@@ -46,6 +46,11 @@ static FORMS: &[(&str, &str)] = &[
           infer: [{if: {a: 1}, then: 'word'}], transitions: {allow: [['word', 'other']]}}",
     ),
     (
+        "hierarchy",
+        "{kind: 'inheritance', name: 'p', discriminator: 'sort', pathField: 'line', root: {name: 'r', abstract: true},
+          types: {word: {required: ['a'], indexes: [{a: 1}]}, other: {extends: 'word', abstract: true}}, views: true}",
+    ),
+    (
         "reference",
         "{kind: 'extendedReference', name: 'p', ref: 'customer._id', from: 'customers', fields: ['name'],
           into: 'customer'}",
@@ -116,6 +121,8 @@ static ACCEPTED: &[(&str, &[&str])] = &[
     ("ref", &["'word'"]),
     ("discriminator", &["'word'"]),
     ("common", &["{}"]),
+    ("pathField", &["'word'"]),
+    ("views", &["true"]),
     ("infer", &["[]"]),
     ("transitions", &["{}"]),
     ("into", &["'word'"]),
@@ -133,6 +140,7 @@ static ACCEPTED_BY: &[(&str, &str, &[&str])] = &[
     ("same", "fields", &["{word: 5}"]),
     // Names of collections are looked at when they are made.
     ("groups", "into", &["'word'", "'a..b'", "'$a'"]),
+    ("hierarchy", "types", &["{}"]),
     ("reference", "fields", &["['word']"]),
     ("attributes", "from", &["'word'"]),
     ("attributes", "as", &["'word'"]),
@@ -326,6 +334,25 @@ fn contradictions_are_refused_with_the_reason() {
         (
             "{kind: 'polymorphic', discriminator: 't', types: {a: {}}, mode: {async: {}}}",
             "'mode' must be 'sync'",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {indexes: [{}]}}}",
+            "'types.a.indexes.0' must name at least one field",
+        ),
+        (
+            "{kind: 'polymorphic', discriminator: 't', types: {a: {indexes: [{key: {x: 1}, uniqe: true}]}}}",
+            "'types.a.indexes.0.uniqe' is unknown (did you mean 'unique'?)",
+        ),
+        ("{kind: 'inheritance', discriminator: 't', types: {}}", "'root' is missing"),
+        ("{kind: 'inheritance', discriminator: 't', root: {}, types: {}}", "'root.name' must be"),
+        ("{kind: 'inheritance', root: {name: 'r'}, types: {}}", "'discriminator' is missing"),
+        (
+            "{kind: 'inheritance', discriminator: 't', pathField: 't.x', root: {name: 'r'}, types: {}}",
+            "'pathField' cannot be 't.x'",
+        ),
+        (
+            "{kind: 'inheritance', discriminator: 't', root: {name: 'r', required: ['_types']}, types: {}}",
+            "'pathField' is '_types', which meets the field '_types'",
         ),
         ("{kind: 'magic', name: 'p'}", "'magic' is not a kind of pattern"),
         ("{kind: 'computed', fields: {}}", "'fields' must have 1 to 200"),

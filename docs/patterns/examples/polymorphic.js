@@ -8,11 +8,12 @@ db.products.insertMany([
 db.runCommand({ createPatterns: "products", patterns: [{
   name: "productTypes", kind: "polymorphic", discriminator: "type", common: { required: ["title"] },
   types: {
-    book: { required: ["author", "pages"] },
+    book: { required: ["author", "pages"], indexes: [{ pages: 1 }] },
     dvd: { required: ["duration"], properties: { region: { bsonType: "int" } } }
   },
   infer: [{ if: { pages: { $exists: true } }, then: "book" }],
-  transitions: { allow: [["dvd", "book"]] }
+  transitions: { allow: [["dvd", "book"]] },
+  views: true
 }] });
 if (db.products.findOne({ _id: 3 }).type !== "book") quit(1);
 try {
@@ -27,3 +28,9 @@ if ("region" in db.products.findOne({ _id: 2 })) quit(1);
 const listed = db.runCommand({ listPatterns: "products" }).cursor.firstBatch[0];
 printjson(listed.types);
 if (listed.types.book.documents !== 3 || listed.types.dvd.documents !== 0) quit(1);
+const books = db.getCollection("products.book");
+books.insertOne({ _id: 9, title: "Y", author: "Z", pages: 5 });
+if (db.products.findOne({ _id: 9 }).type !== "book") quit(1);
+const plan = db.products.find({ pages: { $gt: 200 } }).explain("executionStats");
+if (plan.executionStats.totalKeysExamined !== 1) quit(1);
+if (books.countDocuments({}) !== 4) quit(1);

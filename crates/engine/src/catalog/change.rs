@@ -67,6 +67,7 @@ pub fn create(
         layouts: None,
         shapes: None,
         form: None,
+        written_through: None,
     });
     put(catalog, batch, collection.clone());
     Ok(collection)

@@ -6,7 +6,7 @@ use crate::validation::Validator;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use value::{Collation, DocBuf, RawDoc, Result};
+use value::{Collation, DocBuf, RawDoc, Result, Val};
 
 /// The name of the collection of users, in the database `admin`.
 pub const USERS: &str = "system.users";
@@ -53,6 +53,8 @@ pub struct Collection {
     /// The form in which the reader sees its documents; `None` for the canonical form, in the
     /// catalog always.
     pub form: Option<Arc<super::ReaderForm>>,
+    /// The view through which the statement writes; `None` in the catalog always.
+    pub written_through: Option<Arc<super::WriteView>>,
 }
 
 /// The kind of a collection.
@@ -187,7 +189,10 @@ impl Collection {
         let bound = self.patterns.as_deref();
         bound.is_some_and(|bound| {
             let mut targets = bound.targets.iter();
-            targets.any(|pattern| *pattern.name == *index.name && pattern.own_index().is_some())
+            targets.any(|pattern| {
+                let mut own = pattern.own_indexes().into_iter();
+                own.any(|own| own.as_doc().get("name") == Some(Val::String(&index.name)))
+            })
         })
     }
 

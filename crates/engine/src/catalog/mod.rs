@@ -15,6 +15,7 @@ pub mod persist;
 mod pointers;
 mod shapes;
 pub mod time_series;
+mod write_view;
 
 pub use crate::index_keys::{Index, IndexField, IndexKind, IndexState};
 pub use collection::{Capped, Collection, Counters, Kind, ROLES, USERS, View};
@@ -24,6 +25,7 @@ pub use pointers::{Pointers, unindexable};
 pub(crate) use shapes::paths_of_index;
 pub use shapes::{ReaderForm, Shapes};
 pub use time_series::TimeSeries;
+pub use write_view::WriteView;
 
 use patterns::{CollectionPatterns, Pattern, Phase};
 use std::collections::{BTreeMap, BTreeSet};

@@ -335,6 +335,7 @@ fn decode(
         layouts: None,
         shapes: None,
         form: None,
+        written_through: None,
     })
 }
 

@@ -84,6 +84,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         };
         let options = match collection.view() {
             Some(_) => {
+                super::drop::refuse_kept_view(catalog, db, name)?;
                 let options = view_options(&args, &collection, context.javascript())?;
                 if let Some(on) = options.as_doc().get("viewOn").and_then(Val::as_str) {
                     view_graph::check(catalog, db, name, on, options.as_doc())?;

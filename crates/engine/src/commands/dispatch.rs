@@ -15,7 +15,8 @@
 use super::in_transaction::{self, Statement, Transactions};
 use super::read_concern::{self, ReadConcern};
 use super::{
-    ALL, Command, Context, collection_uuid, generic, named_faces, stable_api, write_concern,
+    ALL, Command, Context, collection_uuid, generic, named_faces, stable_api, through_view,
+    write_concern,
 };
 use crate::args::Args;
 use crate::client::Client;
@@ -118,6 +119,15 @@ fn run<'a>(
         None => progress.fields.at(command.name),
     };
     authorise(client, command, db, request)?;
+    let through = through_view::rewritten(engine, op, command, db, request);
+    let request = &match &through {
+        Some(body) => Request { body: body.as_doc(), ..*request },
+        None => *request,
+    };
+    let (body, args) = match &through {
+        Some(_) => (request.body, Args::new(command.name, request.body)),
+        None => (body, args),
+    };
     let session = enter_session(client, body)?;
     let concern = generic::check(engine, op, command, &args)?;
     let api = ApiParameters::of(&args);

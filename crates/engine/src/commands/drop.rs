@@ -3,11 +3,11 @@
 use super::row::{Required, StableApi};
 use super::{Command, Context, stable_api};
 use crate::catalog::time_series::BUCKETS;
-use crate::catalog::{Collection, change};
+use crate::catalog::{Catalog, Collection, change};
 use crate::exec::modify::{self, Chosen};
 use crate::exec::write;
 use crate::txn::Transaction;
-use crate::upkeep::declare;
+use crate::upkeep::{declare, kept_views};
 use ::access::Action;
 use std::sync::Arc;
 use value::{Code, Error, Result, Writer};
@@ -61,7 +61,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 if is_read(collection) && collection.counters.documents() > 0 {
                     return Ok(None);
                 }
+                refuse_kept_view(catalog, db, name)?;
                 declare::remove(catalog, batch, db, &patterns)?;
+                kept_views::remove(catalog, batch, db, &patterns);
                 change::remove(catalog, batch, collection);
             }
             Ok(Some((collection, patterns)))
@@ -82,6 +84,22 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     concern.write_error(out);
     Ok(())
+}
+
+/// Refuses to drop or change a view that a pattern keeps.
+///
+/// # Errors
+/// InvalidOptions.
+pub(super) fn refuse_kept_view(catalog: &Catalog, db: &str, name: &str) -> Result<()> {
+    let Some((view, _)) = kept_views::of(catalog, db, name) else { return Ok(()) };
+    Err(Error::new(
+        Code::INVALID_OPTIONS,
+        format!(
+            "the view '{db}.{name}' belongs to the pattern '{}' of '{}': drop the pattern, or \
+             declare it with 'views: false'",
+            view.pattern.name, view.pattern.collection
+        ),
+    ))
 }
 
 /// Whether patterns of other collections read this one.

@@ -4,7 +4,7 @@ use super::patterns::{check_not_time_series, finish_builds, named, refuse_in_tra
 use super::row::Required;
 use super::{Command, Context};
 use crate::layout;
-use crate::upkeep::{declare, modify, new_forms, own_index};
+use crate::upkeep::{declare, kept_views, modify, new_forms, own_index};
 use ::access::Action;
 use ::patterns::{Pattern, Phase, error_context};
 use std::sync::Arc;
@@ -66,6 +66,7 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
                 check_converted(&*declare::find(catalog, db, name, &pattern.name)?)?;
             }
             let indexes = own_index::remove(catalog, batch, db, &gone);
+            kept_views::remove(catalog, batch, db, &gone);
             gone.extend(modify::versions(catalog, db, &gone));
             declare::remove(catalog, batch, db, &gone)?;
             Ok((gone, indexes))

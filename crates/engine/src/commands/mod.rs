@@ -156,6 +156,7 @@ mod statements;
 mod suspend_patterns;
 #[cfg(test)]
 mod tests;
+mod through_view;
 mod time_series;
 mod top;
 mod transactions;

@@ -144,7 +144,8 @@ fn rename(
         change::put(catalog, batch, renamed);
         if !patterns.is_empty() {
             let names = (&*source.collection, &*target.collection);
-            declare::rename(catalog, batch, &source.db, &patterns, names)?;
+            let ids = &context.engine.data.ids;
+            declare::rename(ids, catalog, batch, &source.db, &patterns, names)?;
         }
         Ok(existing)
     })?;

@@ -434,13 +434,21 @@ pub fn update_chosen(
         Some(part) => layout::hidden(collection, &txn.snapshot, &chosen.record, part)?,
         None => None,
     };
-    let Some((new, mut logged)) = updates.apply(seen, chosen.position)? else { return Ok(None) };
+    let Some((mut new, mut logged)) = updates.apply(seen, chosen.position)? else {
+        return Ok(None);
+    };
     if let (Some(hidden), LoggedUpdate::Delta(delta)) = (&hidden, &logged) {
         let whole = of_whole(delta, &hidden.path, hidden.count, &[]).ok_or_else(no_append)?;
         logged = LoggedUpdate::Delta(whole);
     }
     if updates.update().is_replacement() {
         layout::check_replacement(collection, &txn.snapshot, &chosen.record, new.as_doc())?;
+    }
+    if let Some(view) = &collection.written_through {
+        if updates.update().is_replacement() {
+            new = view.complete(new.as_doc())?.unwrap_or(new);
+        }
+        view.check(new.as_doc())?;
     }
     if collection.form.is_some() {
         let new = with_written_faces(collection, seen, new, updates.update())?;
@@ -504,6 +512,19 @@ pub fn replace_seen(
 /// # Errors
 /// When it has no canonical form, or cannot be stored.
 pub fn accept_new<'d>(collection: &Collection, doc: RawDoc<'d>) -> Result<Cow<'d, [u8]>> {
+    let Some(view) = &collection.written_through else { return accept_in_form(collection, doc) };
+    let completed = view.complete(doc)?;
+    view.check(completed.as_ref().map_or(doc, DocBuf::as_doc))?;
+    match completed {
+        None => accept_in_form(collection, doc),
+        Some(completed) => {
+            Ok(Cow::Owned(accept_in_form(collection, completed.as_doc())?.into_owned()))
+        }
+    }
+}
+
+/// The same for a document that is not written through a view, or completed by it.
+fn accept_in_form<'d>(collection: &Collection, doc: RawDoc<'d>) -> Result<Cow<'d, [u8]>> {
     match &collection.form {
         None => Ok(Cow::Borrowed(doc.bytes())),
         Some(form) => {

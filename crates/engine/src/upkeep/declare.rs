@@ -1,8 +1,8 @@
 //! Changes of declarations: adding, altering and removing patterns in the catalog.
 
 use super::new_forms::{self, Renewed};
-use super::{modify, own_index};
-use crate::catalog::{Catalog, Collection, Kind, change, persist, unindexable};
+use super::{kept_views, modify, own_index};
+use crate::catalog::{Catalog, Collection, Ids, Kind, change, persist, unindexable};
 use crate::index::{build as index_build, spec};
 use crate::layout;
 use crate::operation::Operation;
@@ -93,6 +93,7 @@ pub fn create(
                 Ok(failed) if is_replaceable(&failed) => {
                     modify::clear_rest(data, catalog, batch, db, &failed, &pattern)?;
                     remove(catalog, batch, db, std::slice::from_ref(&failed))?;
+                    kept_views::remove(catalog, batch, db, std::slice::from_ref(&failed));
                     gone.push(failed);
                 }
                 Ok(known) => {
@@ -109,6 +110,7 @@ pub fn create(
             pattern.id = data.ids.fresh(batch);
             let id = pattern.id;
             new.push(id);
+            kept_views::add(&data.ids, catalog, batch, db, &pattern)?;
             put(catalog, batch, db, pattern)?;
             renewed.extend(renew_indexes(data, catalog, batch, db, id)?);
         }
@@ -162,6 +164,7 @@ pub fn check(
             }
         }
         check_unique_field(data, db, pattern)?;
+        check_views(data, db, pattern)?;
         check_empty(data, db, pattern)?;
         if let Ok(known) = find(&catalog, db, collection, &pattern.name)
             && !is_replaceable(&known)
@@ -247,6 +250,7 @@ pub(super) fn prepare(
             check_collection(&found)?;
         }
         check_unique_field(data, db, pattern)?;
+        check_views(data, db, pattern)?;
         if reason == Reason::Request {
             check_empty(data, db, pattern)?;
             inspect(data, op, db, pattern)?;
@@ -334,6 +338,13 @@ fn check_empty(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Refuses a pattern whose views have names that are taken.
+fn check_views(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
+    let catalog = data.catalog.load();
+    let known = find(&catalog, db, &pattern.collection, &pattern.name).ok();
+    kept_views::check(&catalog, db, pattern, known.as_deref())
 }
 
 /// Shows the documents of the target to a pattern whose declaration depends on them. One that is
@@ -482,6 +493,7 @@ pub fn dropped_with(catalog: &Catalog, db: &str, name: &str) -> Vec<Arc<Pattern>
 /// # Errors
 /// When the catalog cannot be written.
 pub fn rename(
+    ids: &Ids,
     catalog: &mut Catalog,
     batch: &mut Batch,
     db: &str,
@@ -493,6 +505,8 @@ pub fn rename(
         match pattern.renamed(from, to)? {
             None => patterns.push(pattern.clone()),
             Some(renamed) => {
+                kept_views::remove(catalog, batch, db, std::slice::from_ref(pattern));
+                kept_views::add(ids, catalog, batch, db, &renamed)?;
                 let record = persist::encode_pattern(db, &renamed);
                 batch.put(Space::Catalog, &persist::pattern_key(renamed.id), record.bytes());
                 patterns.push(Arc::new(renamed));
@@ -516,6 +530,7 @@ pub fn clear(
 ) -> Result<(Vec<u32>, Vec<Renewed>)> {
     let (ids, renewed, versions, indexes) = data.change_catalog(|catalog, batch| {
         let indexes = own_index::remove(catalog, batch, db, gone);
+        kept_views::remove(catalog, batch, db, gone);
         let versions = modify::versions(catalog, db, gone);
         remove(catalog, batch, db, &versions)?;
         let (mut ids, mut renewed) = (Vec::new(), Vec::new());

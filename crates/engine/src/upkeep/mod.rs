@@ -9,7 +9,7 @@
 //! - `transaction_documents`: access of patterns to the documents of a transaction.
 //! - `declare`, `modify`: declarations in the catalog.
 //! - `new_forms`: patterns that change the form of existing documents.
-//! - `own_index`: the indexes that patterns keep for themselves.
+//! - `own_index`, `kept_views`: the indexes and views that patterns keep for themselves.
 //! - `preview`: what a declaration does to existing documents.
 //! - `backfill`: derives the values of existing documents, and clears those of a dropped pattern.
 //! - `catch_up`: writes the targets that are updated after the commit of their source.
@@ -26,6 +26,7 @@ pub mod backfill;
 pub mod catch_up;
 pub mod declare;
 mod expiry;
+pub mod kept_views;
 pub mod modify;
 pub mod new_forms;
 pub mod own_index;

@@ -8,6 +8,7 @@
 //! dropped pattern.
 
 use super::declare::{self, Reason};
+use super::kept_views;
 use crate::catalog::{Catalog, persist};
 use crate::operation::Operation;
 use crate::records::pattern_reads::state_key;
@@ -140,6 +141,7 @@ pub fn modify(
         if known.phase == Phase::Suspended && known.layout().is_none() {
             // It is built with the new declaration when it is resumed.
             clear_rest(data, catalog, batch, db, &known, &new)?;
+            replace_views(data, catalog, batch, db, &known, &new)?;
             declare::put(catalog, batch, db, new)?;
             return Ok(None);
         }
@@ -159,6 +161,7 @@ pub fn modify(
         if !beside {
             clear_rest(data, catalog, batch, db, &known, &new)?;
             declare::remove(catalog, batch, db, std::slice::from_ref(&known))?;
+            replace_views(data, catalog, batch, db, &known, &new)?;
         }
         declare::put(catalog, batch, db, new)?;
         Ok(Some((id, (!beside).then_some(known))))
@@ -216,12 +219,29 @@ pub(super) fn swap(data: &Data, db: &str, id: u32) -> Result<()> {
         };
         clear_rest(data, catalog, batch, db, &old, &new)?;
         declare::remove(catalog, batch, db, std::slice::from_ref(&old))?;
+        replace_views(data, catalog, batch, db, &old, &new)?;
         let built = new.altered(|new| new.phase = Phase::Building)?;
         declare::put(catalog, batch, db, built)?;
         Ok(Some(old))
     })?;
     declare::discard(data, gone.as_slice());
     Ok(())
+}
+
+/// Replaces the views that the old version keeps by those of the new one.
+fn replace_views(
+    data: &Data,
+    catalog: &mut Catalog,
+    batch: &mut Batch,
+    db: &str,
+    old: &Arc<Pattern>,
+    new: &Pattern,
+) -> Result<()> {
+    if old.views() == new.views() {
+        return Ok(());
+    }
+    kept_views::remove(catalog, batch, db, std::slice::from_ref(old));
+    kept_views::add(&data.ids, catalog, batch, db, new)
 }
 
 /// Discards a new version that cannot be filled. The old one stays and reports the reason.

@@ -1,59 +1,61 @@
-//! The indexes that patterns keep for themselves. Such an index has the name of its pattern, is
-//! maintained like any other, and is created and dropped with the pattern only.
+//! The indexes that patterns keep for themselves. They are maintained like any other, and are
+//! created and dropped with the pattern only.
 
 use crate::catalog::{Catalog, Index, change};
-use crate::index::{build, spec::IndexSpec};
+use crate::index::{build, spec};
 use crate::operation::Operation;
 use crate::txn::Data;
 use ::patterns::Pattern;
 use std::sync::Arc;
 use store::Batch;
-use value::{DocBuf, Result, compare};
+use value::{DocBuf, Error, RawDoc, Result, compare};
 
-/// Returns the specification of a pattern's index, if it keeps one.
-fn spec(pattern: &Pattern) -> Option<IndexSpec> {
-    let own = pattern.own_index()?;
-    let doc = DocBuf::build(|out| {
-        out.i32("v", 2).extend(own.as_doc()).str("name", &pattern.name);
-    });
-    Some(IndexSpec { name: pattern.name.clone(), doc, names_collation: false })
+/// The fields in which an index and the specification of one agree, if they are the same.
+const FIELDS: &[&str] = &["name", "key", "unique", "partialFilterExpression", "wildcardProjection"];
+
+/// Whether two specifications are of the same index.
+fn is_same(one: RawDoc<'_>, other: RawDoc<'_>) -> bool {
+    FIELDS.iter().all(|name| match (one.get(name), other.get(name)) {
+        (None, None) => true,
+        (Some(a), Some(b)) => compare::equal(a, b),
+        _ => false,
+    })
 }
 
-/// Returns whether an index of a pattern's target is the one that the pattern keeps.
+/// Returns whether an index of a pattern's target is one that the pattern keeps.
 pub(super) fn is_of(pattern: &Pattern, index: &Index) -> bool {
-    let same =
-        |name: &str, own: &DocBuf| match (own.as_doc().get(name), index.spec.as_doc().get(name)) {
-            (None, None) => true,
-            (Some(a), Some(b)) => compare::equal(a, b),
-            _ => false,
-        };
-    *index.name == *pattern.name
-        && pattern
-            .own_index()
-            .is_some_and(|own| same("key", &own) && same("wildcardProjection", &own))
+    pattern.own_indexes().iter().any(|own| is_same(own.as_doc(), index.spec.as_doc()))
 }
 
-/// Creates the indexes that patterns keep. What an earlier declaration of such a pattern kept is
-/// dropped before.
+/// Creates the indexes that patterns keep. What an earlier declaration of such a pattern kept and
+/// the new one does not is dropped before.
 ///
 /// # Errors
-/// When another index has the name or the key; errors of the build.
+/// When another index has the name or the key; errors of the specification and of the build.
 pub(super) fn create(data: &Data, op: &Operation, db: &str, patterns: &[Pattern]) -> Result<()> {
     for pattern in patterns {
-        let wanted = spec(pattern);
+        let wanted = pattern.own_indexes();
+        let mut specs = Vec::new();
+        for own in &wanted {
+            let named = |error: Error| error.context(format!("pattern '{}': ", pattern.name));
+            specs.push(spec::parse(own.as_doc(), false).map_err(named)?);
+        }
         let known =
             super::declare::find(&data.catalog.load(), db, &pattern.collection, &pattern.name);
+        let stays = |own: &DocBuf| wanted.iter().any(|one| is_same(one.as_doc(), own.as_doc()));
         if let Ok(known) = known
-            && spec(&known).map(|spec| spec.doc) != wanted.as_ref().map(|spec| spec.doc.clone())
+            && !known.own_indexes().iter().all(stays)
         {
             await_writers(data, op, std::slice::from_ref(&known), db)?;
             let gone = data.change_catalog(|catalog, batch| {
-                Ok(remove(catalog, batch, db, std::slice::from_ref(&known)))
+                Ok(remove_some(catalog, batch, db, &known, &|index| {
+                    !wanted.iter().any(|own| is_same(own.as_doc(), index.spec.as_doc()))
+                }))
             })?;
             discard(data, &gone);
         }
-        if let Some(spec) = wanted {
-            build::create(data, op, db, &pattern.target, &[spec])?;
+        if !specs.is_empty() {
+            build::create(data, op, db, &pattern.target, &specs)?;
         }
     }
     Ok(())
@@ -64,7 +66,7 @@ pub(super) fn create(data: &Data, op: &Operation, db: &str, patterns: &[Pattern]
 /// # Errors
 /// When the operation is stopped.
 pub fn await_writers(data: &Data, op: &Operation, gone: &[Arc<Pattern>], db: &str) -> Result<()> {
-    for pattern in gone.iter().filter(|p| p.own_index().is_some()) {
+    for pattern in gone.iter().filter(|p| !p.own_indexes().is_empty()) {
         data.wait_for_writers(&|| op.check_now(), |c| *c.db == *db && *c.name == *pattern.target)?;
     }
     Ok(())
@@ -77,19 +79,29 @@ pub fn remove(
     db: &str,
     gone: &[Arc<Pattern>],
 ) -> Vec<Arc<Index>> {
-    let mut removed = Vec::new();
-    for pattern in gone {
-        let Some(target) = catalog.get(db, &pattern.target).cloned() else { continue };
-        let Some(index) = target.indexes.iter().find(|index| is_of(pattern, index)).cloned() else {
-            continue;
-        };
-        change::forget_index(batch, &index);
-        let left = change::altered(&target, |target| {
-            target.indexes.retain(|other| other.id != index.id);
-        });
-        change::put(catalog, batch, left);
-        removed.push(index);
+    let all = gone.iter().flat_map(|pattern| remove_some(catalog, batch, db, pattern, &|_| true));
+    all.collect()
+}
+
+/// Removes the indexes that a pattern keeps and that `goes` selects.
+fn remove_some(
+    catalog: &mut Catalog,
+    batch: &mut Batch,
+    db: &str,
+    pattern: &Pattern,
+    goes: &dyn Fn(&Index) -> bool,
+) -> Vec<Arc<Index>> {
+    let Some(target) = catalog.get(db, &pattern.target).cloned() else { return Vec::new() };
+    let all = target.indexes.iter().filter(|index| is_of(pattern, index) && goes(index));
+    let removed: Vec<Arc<Index>> = all.cloned().collect();
+    if removed.is_empty() {
+        return removed;
     }
+    removed.iter().for_each(|index| change::forget_index(batch, index));
+    let left = change::altered(&target, |target| {
+        target.indexes.retain(|other| !removed.iter().any(|index| other.id == index.id));
+    });
+    change::put(catalog, batch, left);
     removed
 }
 

@@ -11,7 +11,8 @@
 //! | | 6 ownership | `reference_6_copies_are_not_the_clients` |
 //! | | 7 frozen copies | `reference_7_a_snapshot_stays_as_it_was` |
 //! | | 8 50,000 followers | `reference_8_fifty_thousand_orders_follow_a_rename`; how long the rename takes: `how_long_a_rename_takes` in `pattern_speed.rs` |
-//! | polymorphic | 1, 5 to 8 schemas, changes of type, inference, other types | `polymorphic_1_a_document_must_be_valid_for_its_type` and those that follow it |
+//! | inheritance | 1 to 6 | `inheritance_1_to_4_types_have_what_is_above_them` and those that follow it |
+//! | polymorphic | 1 to 8 schemas, changes of type, inference, other types | `polymorphic_1_a_document_must_be_valid_for_its_type` and those that follow it |
 //! | subset | 1 to 5 enter, leave, reorder, move, filter | `subset_1_to_5_the_best_three_follow_every_change` |
 //! | | 6 an aborted transaction | `subset_6_an_aborted_transaction_was_never_there` |
 //! | | 7 refill of five among 10,234 | `subset_7_the_next_five_stand_in_for_five_that_go`; entries read: `a_refill_reads_a_handful_of_entries` in `crates/patterns/tests/maintenance/refill.rs` |
@@ -81,6 +82,7 @@ mod attribute;
 mod computed;
 mod contract;
 mod declaring;
+mod inheritance;
 mod polymorphic;
 mod reference;
 mod seeds;

@@ -1,13 +1,14 @@
 //! The scenarios of polymorphic.
 
 use crate::harness::{Server, within};
+use motifdb::value::path::Path;
 use motifdb::value::{DocBuf, Val, ejson};
 
 /// The declaration of the scenarios; `more` are further options.
 fn declaration(more: &str) -> String {
     format!(
-        "{{name: 'productTypes', kind: 'polymorphic', discriminator: 'type', common: {{required: ['title']}},
-          types: {{book: {{required: ['author', 'pages']}},
+        "{{name: 'productTypes', kind: 'polymorphic', discriminator: 'type', common: {{required: ['title'], indexes: [{{type: 1, title: 1}}]}},
+          types: {{book: {{required: ['author', 'pages'], indexes: [{{pages: 1}}]}},
                    dvd: {{required: ['duration'], properties: {{region: {{bsonType: 'int'}}}}}},
                    clothing: {{required: ['size', 'color']}}}},
           transitions: {{default: 'deny', allow: [['dvd', 'book']], foreignFields: 'drop'}}, {more}}}"
@@ -47,7 +48,7 @@ fn refused(server: &Server, text: &str) -> DocBuf {
 }
 
 /// Requires that a command fails with this code and that the error, printed, has these words.
-fn assert_refused(server: &Server, text: &str, code: i32, words: &[&str]) {
+pub fn assert_refused(server: &Server, text: &str, code: i32, words: &[&str]) {
     let error = refused(server, text);
     let shown = ejson::print(error.as_doc(), ejson::Format::Shell);
     assert_eq!(error.as_doc().get("code"), Some(Val::Int32(code)), "{text}: {shown}");
@@ -264,4 +265,177 @@ fn polymorphic_a_transaction_counts_when_it_commits() {
         listed(&server, "types")
     );
     server.verify("products");
+}
+
+/// The name of the index that a find uses, and how many entries it reads.
+pub fn plan(server: &Server, collection: &str, filter: &str) -> (String, i64) {
+    let reply = server.run(&format!(
+        "{{explain: {{find: '{collection}', filter: {filter}}}, verbosity: 'executionStats'}}"
+    ));
+    let keys = Path::new("executionStats.totalKeysExamined").get(reply.as_doc());
+    let mut stage = Path::new("queryPlanner.winningPlan").get(reply.as_doc());
+    let mut index = "none".to_owned();
+    while let Val::Document(doc) = stage {
+        if let Some(name) = doc.get("indexName").and_then(Val::as_str) {
+            name.clone_into(&mut index);
+        }
+        stage = doc.get("inputStage").unwrap_or(Val::Missing);
+    }
+    (index, keys.as_i64_exact().unwrap_or(-1))
+}
+
+#[test]
+fn polymorphic_2_a_field_of_one_type_implies_the_type() {
+    let server = with_seeds();
+    declare(&server, "");
+    let long = "{pages: {$gt: 200}}";
+    assert_eq!(server.find("products", long).len(), 1);
+    assert_eq!(plan(&server, "products", long), ("productTypes_book_pages_1".to_owned(), 1));
+    assert_eq!(
+        plan(&server, "products", "{type: 'book', pages: {$gt: 200}}").0,
+        "productTypes_book_pages_1"
+    );
+    // What has no pages matches, too.
+    assert_eq!(plan(&server, "products", "{pages: null}").0, "none");
+    assert_eq!(server.find("products", "{pages: {$exists: false}}").len(), 2);
+    assert_eq!(
+        plan(&server, "products", "{type: 'dvd', title: 'C'}").0,
+        "productTypes_type_1_title_1"
+    );
+    // A document of another type that has the field is found: nothing is implied then.
+    server.run("{insert: 'products', documents: [{_id: 4, type: 'dvd', title: 'E', duration: 1, pages: 500}]}");
+    assert_eq!(server.find("products", long).len(), 2);
+    assert_eq!(plan(&server, "products", long).0, "none");
+    server.run("{delete: 'products', deletes: [{q: {_id: 4}, limit: 1}]}");
+    assert_eq!(plan(&server, "products", long).0, "productTypes_book_pages_1");
+    assert_eq!(server.code("{dropIndexes: 'products', index: 'productTypes_book_pages_1'}"), 72);
+    let count = server.run("{count: 'products', query: {type: 'book'}}");
+    assert_eq!(count.as_doc().get("n"), Some(Val::Int32(1)));
+    // Another declaration has other indexes.
+    server.run(
+        "{modifyPattern: 'products', name: 'productTypes', set: {types: {book: {required: ['author', 'pages'], indexes: [{key: {author: 1}, unique: true}]},
+          dvd: {required: ['duration']}, clothing: {required: ['size', 'color']}}}}",
+    );
+    assert_eq!(plan(&server, "products", "{author: 'B'}").0, "productTypes_book_author_1");
+    assert_eq!(plan(&server, "products", long).0, "none");
+    let again = "{insert: 'products', documents: [{_id: 5, type: 'book', title: 'A', author: 'B', pages: 1}]}";
+    assert_eq!(server.code(again), 11000);
+    server.verify("products");
+    server.run("{dropPatterns: 'products', names: ['productTypes']}");
+    assert_eq!(server.docs("{listIndexes: 'products'}").len(), 1);
+}
+
+#[test]
+fn polymorphic_3_and_4_views_of_types_read_and_write() {
+    let server = with_seeds();
+    declare(&server, "views: true");
+    let ids = |name: &str| -> Vec<i64> {
+        let found = server.docs(&format!("{{find: '{name}', sort: {{_id: 1}}}}"));
+        found
+            .iter()
+            .map(|doc| doc.as_doc().get("_id").and_then(Val::as_i64_exact).unwrap_or(-1))
+            .collect()
+    };
+    let number = |reply: &DocBuf, name: &str| reply.as_doc().get(name).and_then(Val::as_i64_exact);
+    assert_eq!(ids("products.book"), [1]);
+    let all =
+        server.run("{update: 'products.book', updates: [{q: {}, u: {$set: {x: 1}}, multi: true}]}");
+    assert_eq!((number(&all, "n"), number(&all, "nModified")), (Some(1), Some(1)));
+    assert_eq!(server.find("products", "{x: 1}").len(), 1);
+    server
+        .run("{insert: 'products.book', documents: [{_id: 9, title: 'Y', author: 'Z', pages: 5}]}");
+    assert_eq!(
+        one(&server, "9"),
+        "{ _id: 9, title: \"Y\", author: \"Z\", pages: 5, type: \"book\" }"
+    );
+    assert_eq!(ids("products.book"), [1, 9]);
+    // Other types are neither changed nor deleted.
+    let none = server.run("{update: 'products.book', updates: [{q: {_id: 2}, u: {$set: {y: 1}}}]}");
+    assert_eq!(number(&none, "n"), Some(0));
+    let none = server.run(
+        "{update: 'products.book', updates: [{q: {type: 'dvd'}, u: {$set: {y: 1}}, multi: true}]}",
+    );
+    assert_eq!(number(&none, "n"), Some(0));
+    let none = server.run("{delete: 'products.book', deletes: [{q: {_id: 2}, limit: 1}]}");
+    assert_eq!(number(&none, "n"), Some(0));
+    let none = server.run("{findAndModify: 'products.dvd', query: {_id: 1}, remove: true}");
+    assert_eq!(none.as_doc().get("value"), Some(Val::Null));
+    // A wrong type is refused, whichever way it is written.
+    let words: &[&str] = &["the view 'products.book' does not show"];
+    for text in [
+        "{insert: 'products.book', documents: [{_id: 20, type: 'dvd', title: 'T', duration: 1}]}",
+        "{update: 'products.book', updates: [{q: {_id: 1}, u: {$set: {type: 'dvd', duration: 1}}}]}",
+        "{update: 'products.book', updates: [{q: {_id: 1}, u: {$unset: {type: 1}}}]}",
+        "{update: 'products.book', updates: [{q: {_id: 1}, u: [{$set: {type: 'dvd'}}]}]}",
+        "{update: 'products.book', updates: [{q: {_id: 1}, u: {type: 'dvd', title: 'A', duration: 1}}]}",
+        "{findAndModify: 'products.book', query: {_id: 1}, update: {$set: {type: 'vinyl'}}}",
+    ] {
+        assert_refused(&server, text, 96001, words);
+    }
+    assert_refused(
+        &server,
+        "{insert: 'products.book', documents: [{_id: 20}]}",
+        121,
+        &["'author' is missing"],
+    );
+    // An upsert and a replacement get the type.
+    server.run(
+        "{update: 'products.dvd', updates: [{q: {_id: 30}, u: {$set: {title: 'U', duration: 2}}, upsert: true}]}",
+    );
+    assert!(one(&server, "30").contains("type: \"dvd\""));
+    server.run("{update: 'products.dvd', updates: [{q: {_id: 31}, u: {title: 'V', duration: 2}, upsert: true}]}");
+    server.run("{update: 'products.dvd', updates: [{q: {_id: 30}, u: {title: 'W', duration: 3}}]}");
+    assert_eq!(one(&server, "30"), "{ _id: 30, title: \"W\", duration: 3, type: \"dvd\" }");
+    assert_eq!(ids("products.dvd"), [2, 30, 31]);
+    let removed = server.run("{delete: 'products.dvd', deletes: [{q: {}, limit: 0}]}");
+    assert_eq!(number(&removed, "n"), Some(3));
+    assert_eq!(ids("products"), [1, 3, 9]);
+    // In a transaction, too.
+    server.run(&format!(
+        "{{insert: 'products.dvd', documents: [{{_id: 40, title: 'T', duration: 1}}]{}}}",
+        within(1, 1, true)
+    ));
+    assert_eq!(server.end("commitTransaction", 1, 1), 0);
+    assert_eq!(ids("products.dvd"), [40]);
+    server.verify("products");
+}
+
+#[test]
+fn polymorphic_views_live_and_end_with_their_pattern() {
+    let server = with_seeds();
+    server.run("{create: 'products.dvd'}");
+    let whole =
+        format!("{{createPatterns: 'products', patterns: [{}]}}", declaration("views: true"));
+    assert_refused(&server, &whole, 48, &["'products.dvd'"]);
+    server.run("{drop: 'products.dvd'}");
+    server.run(&whole);
+    server.run(&whole);
+    let names = || -> Vec<String> {
+        let listed = server.docs("{listCollections: 1, nameOnly: true}");
+        let mut names: Vec<String> = listed
+            .iter()
+            .filter_map(|doc| doc.as_doc().get("name").and_then(Val::as_str).map(str::to_owned))
+            .filter(|name| !name.starts_with("system."))
+            .collect();
+        names.sort();
+        names
+    };
+    let four = ["products", "products.book", "products.clothing", "products.dvd"];
+    assert_eq!(names(), four);
+    assert_eq!(server.code("{drop: 'products.book'}"), 72);
+    assert_eq!(server.code("{collMod: 'products.book', viewOn: 'products', pipeline: []}"), 72);
+    let rename =
+        ejson::parse_doc("{renameCollection: 't.products', to: 't.goods'}").expect("test text");
+    server.0.run_command("admin", rename.as_doc()).expect("is renamed");
+    assert_eq!(names(), ["goods", "goods.book", "goods.clothing", "goods.dvd"]);
+    server.run("{insert: 'goods.dvd', documents: [{_id: 4, title: 'X', duration: 1}]}");
+    server.run("{modifyPattern: 'goods', name: 'productTypes', set: {views: false}}");
+    assert_eq!(names(), ["goods"]);
+    server.run("{modifyPattern: 'goods', name: 'productTypes', set: {views: true}}");
+    server.verify("goods");
+    server.run("{dropPatterns: 'goods', names: ['productTypes']}");
+    assert_eq!(names(), ["goods"]);
+    server.run(&format!("{{createPatterns: 'goods', patterns: [{}]}}", declaration("views: true")));
+    server.run("{drop: 'goods'}");
+    assert_eq!(names(), Vec::<String>::new());
 }

@@ -8,6 +8,7 @@ pub mod computed;
 pub mod extended_reference;
 #[cfg(feature = "test-kinds")]
 pub mod for_tests;
+pub mod inheritance;
 pub mod outlier;
 pub mod polymorphic;
 pub mod schema_version;
@@ -58,6 +59,11 @@ pub static KINDS: &[KindRow] = &[
         parse: extended_reference::declaration::parse,
     },
     KindRow {
+        name: "inheritance",
+        help: "Documents of a hierarchy of types, each with the path of its type.",
+        parse: inheritance::declaration::parse,
+    },
+    KindRow {
         name: "outlier",
         help: "Arrays that are large in a few documents, stored in chunks there.",
         parse: outlier::declaration::parse,
@@ -85,14 +91,8 @@ pub static KINDS: &[KindRow] = &[
 ];
 
 /// Kinds of the specification that are not implemented yet.
-static LATER: &[&str] = &[
-    "archive",
-    "documentVersioning",
-    "inheritance",
-    "preallocate",
-    "relation",
-    "singleCollection",
-];
+static LATER: &[&str] =
+    &["archive", "documentVersioning", "preallocate", "relation", "singleCollection"];
 
 /// The row of a kind.
 ///

@@ -3,12 +3,14 @@
 use super::Types;
 use super::inference::Usefulness;
 use super::tallies::Tallies;
+use crate::answers::Question;
 use crate::delta::{Delta, Deltas};
 use crate::documents::Documents;
 use crate::inspection::Inspection;
 use crate::kind::{CheckedPart, Kind, Reads, StateCache, Traits};
 use crate::pattern::{Pattern, Phase};
 use crate::scratch::Scratch;
+use crate::views::Views;
 use std::any::Any;
 use value::{DocBuf, RawDoc, Result, Writer};
 
@@ -37,7 +39,7 @@ impl Kind for Types {
     }
 
     fn maintains(&self) -> Vec<String> {
-        Vec::new()
+        self.path_field.iter().map(|field| field.text().to_owned()).collect()
     }
 
     fn arranges(&self) -> Vec<String> {
@@ -50,6 +52,19 @@ impl Kind for Types {
 
     fn options_without_rebuild(&self) -> &'static [&'static str] {
         &["transitions"]
+    }
+
+    fn own_indexes(&self, pattern: &str) -> Vec<DocBuf> {
+        let common = self.common_indexes.iter().map(|index| index.spec(&[pattern], None));
+        let of_types = self.all.iter().flat_map(|of| {
+            let condition = Some(of.condition.as_doc());
+            of.indexes.iter().map(move |index| index.spec(&[pattern, &of.name], condition))
+        });
+        common.chain(of_types).collect()
+    }
+
+    fn views(&self) -> Option<&dyn Views> {
+        self.has_views.then_some(self)
     }
 
     fn inspection(&self) -> Option<Box<dyn Inspection>> {
@@ -71,8 +86,9 @@ impl Kind for Types {
             Some(before) => self.changed_type(pattern, before, after)?,
             None => None,
         };
-        self.check(pattern, before, moved.as_ref().map_or(after, DocBuf::as_doc))?;
-        Ok(moved)
+        let image = moved.as_ref().map_or(after, DocBuf::as_doc);
+        self.check(pattern, before, image)?;
+        Ok(self.with_path(image)?.or(moved))
     }
 
     fn note(
@@ -107,7 +123,9 @@ impl Kind for Types {
     }
 
     fn derive(&self, _: &Pattern, _: &mut dyn Documents, target: RawDoc<'_>) -> Result<DocBuf> {
-        Ok(self.inferred(target)?.unwrap_or_else(|| target.into()))
+        let typed = self.inferred(target)?;
+        let image = typed.as_ref().map_or(target, DocBuf::as_doc);
+        Ok(self.with_path(image)?.or(typed).unwrap_or_else(|| target.into()))
     }
 
     fn recount(
@@ -129,7 +147,7 @@ impl Kind for Types {
         target: RawDoc<'_>,
         _: &StateCache,
     ) -> Result<DocBuf> {
-        Ok(target.into())
+        Ok(self.with_path(target)?.unwrap_or_else(|| target.into()))
     }
 
     fn built(
@@ -154,6 +172,14 @@ impl Kind for Types {
             true => Types::has_wrong_tallies(pattern, documents, records),
             false => Ok(false),
         }
+    }
+
+    fn answer_count(&self, question: &Question<'_>, filter: RawDoc<'_>) -> Result<Option<u64>> {
+        self.counted(question, filter)
+    }
+
+    fn answer_filter(&self, question: &Question<'_>, filter: RawDoc<'_>) -> Result<Option<DocBuf>> {
+        self.implied(question, filter)
     }
 
     fn describe(

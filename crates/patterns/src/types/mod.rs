@@ -1,25 +1,30 @@
 //! Documents of several types in one collection: a discriminator names the type of each, and every
 //! type has its own schema. Several kinds consist of it.
 //!
-//! - `options` reads what is declared about a type; `inference` finds the types of documents without one.
+//! - `options` reads what is declared about a type, `frame` what is declared about all; `inference` finds the types of documents without one.
 //! - `schema` checks documents, `transitions` changes of the type.
+//! - `implied`: queries that are about one type; `views`: the view of each type.
 //! - `tallies` counts documents by type, and lists those without a valid one.
 //! - `kind` implements the trait of a kind.
 
+pub(crate) mod frame;
+mod implied;
 mod inference;
 mod kind;
 pub(crate) mod options;
 mod schema;
 mod tallies;
 mod transitions;
+mod views;
 
 pub(crate) use inference::Inference;
 pub(crate) use transitions::{Foreign, Transitions};
 
+use crate::edit;
 use query::filter::Filter;
 use std::collections::HashMap;
 use value::path::Path;
-use value::{DocBuf, RawDoc, Val};
+use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
 
 /// The types of one collection, as declared.
 #[derive(Debug)]
@@ -28,6 +33,9 @@ pub struct Types {
     pub(crate) collection: String,
     /// The field that names the type.
     pub(crate) discriminator: Path,
+    /// The field with the names of the types from the root to that of the document, if there is a
+    /// hierarchy. The pattern maintains it.
+    pub(crate) path_field: Option<Path>,
     /// The declared types, in the order of the declaration.
     pub(crate) all: Vec<Type>,
     /// Their positions, by name.
@@ -40,6 +48,10 @@ pub struct Types {
     pub(crate) inference: Vec<Inference>,
     /// How a document may change its type.
     pub(crate) transitions: Transitions,
+    /// The indexes of all documents.
+    pub(crate) common_indexes: Vec<options::Indexed>,
+    /// Whether each type has a view.
+    pub(crate) has_views: bool,
     /// The types whose documents have a field, for the fields that not all of them have.
     pub(crate) owners: HashMap<String, Vec<usize>>,
 }
@@ -53,6 +65,16 @@ pub(crate) struct Type {
     pub(crate) schema: Schema,
     /// The fields that belong to it, with those that are common.
     pub(crate) fields: Vec<String>,
+    /// The indexes of its documents.
+    pub(crate) indexes: Vec<options::Indexed>,
+    /// The filter that its documents match, and those of the types below it.
+    pub(crate) condition: DocBuf,
+    /// The names of the types from the root to this one; empty without a hierarchy.
+    pub(crate) path: Vec<String>,
+    /// Whether it has no documents of its own, only those of the types below it.
+    pub(crate) is_abstract: bool,
+    /// The positions of these types, itself first.
+    pub(crate) members: Vec<usize>,
 }
 
 /// A compiled schema.
@@ -88,14 +110,33 @@ impl Types {
         }
     }
 
+    /// Returns a document with the path of its type; `None` if it has the right one.
+    ///
+    /// # Errors
+    /// PatternViolation if a value is in the way.
+    pub(crate) fn with_path(&self, doc: RawDoc<'_>) -> Result<Option<DocBuf>> {
+        let Some(field) = &self.path_field else { return Ok(None) };
+        let path = match self.found(doc) {
+            Found::Known(at) => self.at(at).map(|of| &of.path),
+            Found::Unknown(_) | Found::Nothing => None,
+        };
+        let path = path.map(|names| {
+            let mut bytes = Vec::new();
+            value::writer::write_array(&mut bytes, |out| {
+                names.iter().for_each(|name| out.push(Val::String(name)));
+            });
+            OwnedVal::new(Val::Array(RawDoc::new(&bytes)))
+        });
+        let known = field.find(doc).map(|value| value.get());
+        if known == path.as_ref().map(OwnedVal::get) {
+            return Ok(None);
+        }
+        edit::assign(doc, &[(field.clone(), path)]).map(Some)
+    }
+
     /// The type at a position.
     pub(crate) fn at(&self, at: usize) -> Option<&Type> {
         self.all.get(at)
-    }
-
-    /// The names of all types.
-    pub(crate) fn names(&self) -> Vec<&str> {
-        self.all.iter().map(|of| &*of.name).collect()
     }
 
     /// For each field that not all types have, the types that have it.

@@ -17,6 +17,70 @@ pub(crate) struct Declared<'a> {
     pub(crate) optional: Vec<String>,
     /// The schemas of fields.
     pub(crate) properties: RawDoc<'a>,
+    /// The indexes of its documents.
+    pub(crate) indexes: Vec<Indexed>,
+}
+
+/// A declared index.
+#[derive(Clone, Debug)]
+pub(crate) struct Indexed {
+    /// The key pattern.
+    pub(crate) key: DocBuf,
+    /// Whether its values are unique.
+    pub(crate) unique: bool,
+}
+
+impl Indexed {
+    /// Reads `{field: 1}` or `{key: {field: 1}, unique: true}`.
+    fn parse(options: &Options<'_>, place: &str, value: Val<'_>) -> Result<Indexed> {
+        let Val::Document(doc) = value else {
+            return Err(options.bad(format!("'{place}' must be the key of an index")));
+        };
+        let Some(Val::Document(key)) = doc.get("key") else {
+            return Indexed::of(options, place, doc, false);
+        };
+        let mut unique = false;
+        for (name, value) in doc {
+            match (name, value.get()) {
+                ("key", _) => {}
+                ("unique", Val::Bool(flag)) => unique = flag,
+                ("unique", _) => {
+                    return Err(options.bad(format!("'{place}.unique' must be true or false")));
+                }
+                (other, _) => return Err(options.unknown(place, other, &["key", "unique"])),
+            }
+        }
+        Indexed::of(options, place, key, unique)
+    }
+
+    fn of(options: &Options<'_>, place: &str, key: RawDoc<'_>, unique: bool) -> Result<Indexed> {
+        if key.is_empty() {
+            return Err(options.bad(format!("'{place}' must name at least one field")));
+        }
+        Ok(Indexed { key: key.into(), unique })
+    }
+
+    /// The specification of the index. `of` are the pattern and the type, `condition` is the
+    /// filter of the documents that it has.
+    pub(crate) fn spec(&self, of: &[&str], condition: Option<RawDoc<'_>>) -> DocBuf {
+        let mut name = of.join("_");
+        for (path, direction) in self.key.as_doc() {
+            let direction = match direction.get() {
+                Val::String(kind) => kind.to_owned(),
+                number => number.as_i64_exact().unwrap_or(1).to_string(),
+            };
+            name.push_str(&format!("_{path}_{direction}"));
+        }
+        DocBuf::build(|out| {
+            out.append("key", Val::Document(self.key.as_doc())).str("name", &name);
+            if self.unique {
+                out.bool("unique", true);
+            }
+            if let Some(condition) = condition {
+                out.append("partialFilterExpression", Val::Document(condition));
+            }
+        })
+    }
 }
 
 impl<'a> Declared<'a> {
@@ -28,8 +92,12 @@ impl<'a> Declared<'a> {
         doc: RawDoc<'a>,
         further: &[&str],
     ) -> Result<Declared<'a>> {
-        let mut declared =
-            Declared { required: Vec::new(), optional: Vec::new(), properties: RawDoc::empty() };
+        let mut declared = Declared {
+            required: Vec::new(),
+            optional: Vec::new(),
+            properties: RawDoc::empty(),
+            indexes: Vec::new(),
+        };
         for (name, value) in doc {
             match (name, value.get()) {
                 ("required", Val::Array(array)) => {
@@ -39,6 +107,15 @@ impl<'a> Declared<'a> {
                     declared.optional = fields(options, &format!("{place}.optional"), array)?;
                 }
                 ("properties", Val::Document(properties)) => declared.properties = properties,
+                ("indexes", Val::Array(array)) => {
+                    for (at, index) in array {
+                        let place = format!("{place}.indexes.{at}");
+                        declared.indexes.push(Indexed::parse(options, &place, index.get())?);
+                    }
+                }
+                ("indexes", _) => {
+                    return Err(options.bad(format!("'{place}.indexes' must be an array of keys")));
+                }
                 ("required" | "optional", _) => {
                     return Err(options
                         .bad(format!("'{place}.{name}' must be an array of names of fields")));
@@ -50,7 +127,7 @@ impl<'a> Declared<'a> {
                 }
                 (name, _) if further.contains(&name) => {}
                 (name, _) => {
-                    let mut known = vec!["required", "optional", "properties"];
+                    let mut known = vec!["required", "optional", "properties", "indexes"];
                     known.extend(further);
                     return Err(options.unknown(place, name, &known));
                 }
@@ -87,6 +164,16 @@ impl<'a> Declared<'a> {
         }
         if !self.properties.is_empty() {
             out.append("properties", Val::Document(self.properties));
+        }
+        if !self.indexes.is_empty() {
+            out.array("indexes", |out| {
+                for index in &self.indexes {
+                    out.push_doc(|out| {
+                        out.append("key", Val::Document(index.key.as_doc()));
+                        out.bool("unique", index.unique);
+                    });
+                }
+            });
         }
     }
 }
@@ -198,5 +285,16 @@ pub(crate) fn make_type(
             fields.push(field.to_owned());
         }
     }
-    Ok(Type { name: name.to_owned(), schema, fields })
+    let indexes = parts.last().map_or_else(Vec::new, |own| own.indexes.clone());
+    let name = name.to_owned();
+    Ok(Type {
+        name,
+        schema,
+        fields,
+        indexes,
+        condition: DocBuf::new(),
+        path: Vec::new(),
+        is_abstract: false,
+        members: Vec::new(),
+    })
 }

@@ -21,7 +21,7 @@ impl Types {
     /// The schema of documents of a type; `None` if there are no such documents.
     fn schema_of(&self, found: Found<'_>) -> Option<&Schema> {
         match found {
-            Found::Known(at) => self.at(at).map(|of| &of.schema),
+            Found::Known(at) => self.at(at).filter(|of| !of.is_abstract).map(|of| &of.schema),
             Found::Unknown(_) if self.allows_unknown => Some(&self.common),
             Found::Unknown(_) | Found::Nothing => None,
         }
@@ -75,7 +75,8 @@ impl Types {
                 (schema.source.clone(), why)
             }
             (None, found) => {
-                let names = self.names();
+                let concrete = self.all.iter().filter(|of| !of.is_abstract);
+                let names: Vec<&str> = concrete.map(|of| &*of.name).collect();
                 let source = self.discriminator_schema(&names);
                 let why = match found {
                     Found::Unknown(value) => format!(
@@ -83,7 +84,11 @@ impl Types {
                         value_text(value),
                         crate::declaration::words::listed(&names)
                     ),
-                    _ => format!("the discriminator '{discriminator}' is missing"),
+                    Found::Known(at) => format!(
+                        "the type '{}' is abstract: name one of the types below it",
+                        self.at(at).map_or("", |of| &of.name)
+                    ),
+                    Found::Nothing => format!("the discriminator '{discriminator}' is missing"),
                 };
                 (source, why)
             }

@@ -82,6 +82,26 @@ fn number(doc: RawDoc<'_>, name: &str) -> i64 {
     doc.get(name).and_then(Val::as_i64_exact).unwrap_or(0)
 }
 
+/// The key of the count of a type.
+pub(super) fn known(name: &str) -> Vec<u8> {
+    key(KNOWN, name.as_bytes())
+}
+
+/// The key of the count of types that are not declared.
+pub(super) fn unknown() -> Vec<u8> {
+    vec![UNKNOWN]
+}
+
+/// The key of the count of documents that have a field of another type.
+pub(super) fn foreign(field: &str) -> Vec<u8> {
+    key(FOREIGN, field.as_bytes())
+}
+
+/// The number of documents in a count.
+pub(super) fn documents(record: RawDoc<'_>) -> i64 {
+    number(record, "n")
+}
+
 impl Types {
     /// The change of counts by the change of a document; `None` if there is none.
     ///
@@ -109,17 +129,17 @@ impl Types {
         match found {
             Found::Known(at) => {
                 let name = self.at(at).map_or("", |of| &of.name);
-                tallies.add(key(KNOWN, name.as_bytes()), sign, bytes);
+                tallies.add(known(name), sign, bytes);
             }
             Found::Unknown(_) => {
-                tallies.add(vec![UNKNOWN], sign, bytes);
+                tallies.add(unknown(), sign, bytes);
             }
             Found::Nothing => {}
         }
         for (name, _) in doc {
             let Some(owners) = self.owners.get(name) else { continue };
             if !matches!(found, Found::Known(at) if owners.contains(&at)) {
-                tallies.add(key(FOREIGN, name.as_bytes()), sign, 0);
+                tallies.add(foreign(name), sign, 0);
             }
         }
         if !self.conforms(doc)? {
@@ -195,9 +215,9 @@ impl Types {
         };
         let mut totals = Totals::default();
         for of in &self.all {
-            totals.types.push(read(&key(KNOWN, of.name.as_bytes()))?);
+            totals.types.push(read(&known(&of.name))?);
         }
-        totals.unknown = read(&[UNKNOWN])?;
+        totals.unknown = read(&unknown())?;
         totals.unresolved = read(&[UNRESOLVED])?.0;
         documents.states(pattern.id, &[UNRESOLVED_ID], &[], &mut |_, doc| {
             totals.ids.push(OwnedVal::new(doc.get("_id").unwrap_or(Val::Null)));

@@ -24,6 +24,7 @@ mod queue;
 mod random;
 mod schema;
 mod session;
+mod typed;
 
 use declarations::{Declared, Kind};
 use model::Moment;

@@ -50,8 +50,8 @@ impl Kind for Attribute {
         roots.chain(self.face.clone()).collect()
     }
 
-    fn own_index(&self) -> Option<DocBuf> {
-        let suffix = self.suffix.as_ref()?;
+    fn own_indexes(&self, pattern: &str) -> Vec<DocBuf> {
+        let Some(suffix) = &self.suffix else { return Vec::new() };
         let (root, named, flag): (String, Vec<String>, i32) = match &self.from {
             From::Object(path) => {
                 let root = path.text();
@@ -65,7 +65,8 @@ impl Kind for Attribute {
                 ("$**".to_owned(), named, 1)
             }
         };
-        Some(DocBuf::build(|out| {
+        vec![DocBuf::build(|out| {
+            out.str("name", pattern);
             out.doc("key", |out| {
                 out.i32(&root, 1);
                 suffix.iter().for_each(|path| {
@@ -79,7 +80,7 @@ impl Kind for Attribute {
                     });
                 });
             }
-        }))
+        })]
     }
 
     fn shape(&self) -> Option<&dyn Shape> {

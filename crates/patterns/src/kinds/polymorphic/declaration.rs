@@ -2,24 +2,14 @@
 
 use crate::declaration::Parsed;
 use crate::declaration::options::Options;
-use crate::paths::{self, meet};
+use crate::types::frame::{self, Frame};
 use crate::types::options::{Declared, TYPES_MAX, check_name, make_type, schema};
-use crate::types::{Foreign, Inference, Transitions, Types};
-use query::ParseContext;
-use query::filter::Filter;
-use std::collections::HashMap;
-use std::sync::Arc;
-use value::path::Path;
-use value::{DocBuf, RawDoc, Result, Val, Writer};
+use value::{DocBuf, RawDoc, Result};
 
 pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
-    let discriminator =
-        options.path("discriminator")?.ok_or_else(|| options.missing("discriminator"))?;
-    if meet(discriminator, "_id") {
-        return Err(options.bad("'discriminator' cannot be '_id' or a part of it"));
-    }
+    let discriminator = frame::discriminator(options)?;
     let common = options.document("common")?.unwrap_or(RawDoc::empty());
-    let common = Declared::parse(options, "common", common, &["indexes"])?;
+    let common = Declared::parse(options, "common", common, &[])?;
     let given = options.document("types")?.ok_or_else(|| options.missing("types"))?;
     let mut declared = Vec::new();
     for (name, value) in given {
@@ -30,208 +20,36 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         if declared.iter().any(|(known, _)| *known == name) {
             return Err(options.bad(format!("'types' has '{name}' twice")));
         }
-        declared
-            .push((name, Declared::parse(options, &format!("types.{name}"), doc, &["indexes"])?));
+        declared.push((name, Declared::parse(options, &format!("types.{name}"), doc, &[])?));
     }
     if declared.is_empty() || declared.len() > TYPES_MAX {
         return Err(options.bad(format!("'types' must have from 1 to {TYPES_MAX} types")));
     }
-    if given.iter().any(|(_, of)| of.as_doc().is_some_and(|of| of.find("indexes").is_some()))
-        || options.document("common")?.is_some_and(|common| common.find("indexes").is_some())
-    {
-        return Err(options.not_available("'indexes'"));
-    }
-    if options.boolean("views")? == Some(true) {
-        return Err(options.not_available("'views: true'"));
-    }
-    let mut fields = declared.iter().flat_map(|(_, of)| of.fields()).chain(common.fields());
-    let around = |field: &&str| *field != discriminator && meet(field, discriminator);
-    if let Some(field) = fields.find(around) {
-        return Err(options.bad(format!(
-            "'discriminator' is '{discriminator}', a part of the field '{field}' of a type"
-        )));
-    }
+    let parts = declared.iter().map(|(_, of)| of).chain([&common]);
+    frame::check_apart(options, "discriminator", discriminator, parts)?;
     let common_schema = schema(options, "common", None, &[&common])?;
     let mut all = Vec::new();
-    for (name, of) in &declared {
-        all.push(make_type(options, name, &[&common, of])?);
+    for (at, (name, of)) in declared.iter().enumerate() {
+        let mut of = make_type(options, name, &[&common, of])?;
+        of.members.push(at);
+        of.condition = DocBuf::build(|out| {
+            out.str(discriminator, name);
+        });
+        all.push(of);
     }
-    let by_name: HashMap<String, usize> =
-        all.iter().enumerate().map(|(at, of)| (of.name.clone(), at)).collect();
-    let unknown = options.choice("unknown", &["reject", "allow"], &[])?;
-    let rules = options.array("infer")?.unwrap_or(RawDoc::empty());
-    let inference = inference(options, rules, &by_name)?;
-    let transitions = transitions(options, &by_name)?;
-    let declared = DocBuf::build(|out| {
-        out.str("discriminator", discriminator);
+    let frame = Frame {
+        collection,
+        discriminator,
+        path_field: None,
+        common: common_schema,
+        common_indexes: common.indexes.clone(),
+    };
+    frame::finish(options, frame, all, &|out| {
         out.doc("common", |out| common.write(out));
         out.doc("types", |out| {
             for (name, of) in &declared {
                 out.doc(name, |out| of.write(out));
             }
         });
-        out.str("unknown", unknown);
-        out.append("infer", Val::Array(rules));
-        out.doc("transitions", |out| write_transitions(&transitions, &all, out));
-        out.bool("views", false);
-    });
-    let kind = Box::new(Types {
-        collection: collection.to_owned(),
-        discriminator: Path::new(discriminator),
-        owners: Types::owners_of(&all),
-        all,
-        by_name,
-        common: common_schema,
-        allows_unknown: unknown == "allow",
-        inference,
-        transitions,
-    });
-    Ok(Parsed { kind, target: collection.to_owned(), declared })
-}
-
-fn type_named(
-    options: &Options<'_>,
-    place: &str,
-    name: Val<'_>,
-    by_name: &HashMap<String, usize>,
-) -> Result<usize> {
-    let Val::String(name) = name else {
-        return Err(options.bad(format!("'{place}' must be the name of a type")));
-    };
-    by_name.get(name).copied().ok_or_else(|| {
-        let mut known: Vec<&str> = by_name.keys().map(String::as_str).collect();
-        known.sort_unstable();
-        let hint = crate::declaration::words::hint(name, &known);
-        options.bad(format!("'{place}' is '{name}', which is not a type{hint}"))
     })
-}
-
-/// The rules that find the types of existing documents.
-fn inference(
-    options: &Options<'_>,
-    rules: RawDoc<'_>,
-    by_name: &HashMap<String, usize>,
-) -> Result<Vec<Inference>> {
-    let mut inference = Vec::new();
-    for (at, rule) in rules.iter().map(|(_, rule)| rule).enumerate() {
-        let place = format!("infer.{at}");
-        let Some(rule) = rule.as_doc() else {
-            return Err(options.bad(format!("'{place}' must be a document {{if: .., then: ..}}")));
-        };
-        if let Some((name, _)) = rule.iter().find(|(name, _)| !matches!(*name, "if" | "then")) {
-            return Err(options.unknown(&place, name, &["if", "then"]));
-        }
-        let Some(Val::Document(filter)) = rule.get("if") else {
-            return Err(options.bad(format!("'{place}.if' must be a filter")));
-        };
-        if filter.is_empty() {
-            return Err(options.bad(format!(
-                "'{place}.if' is an empty filter: it matches all documents, so it tells no type"
-            )));
-        }
-        let checked = paths::check_deterministic(Val::Document(filter), &format!("{place}.if"));
-        checked.map_err(|error| error.context(format!("{}: ", options.place)))?;
-        let filter = Filter::parse_for_documents(filter, &ParseContext::new(0))
-            .map_err(|error| error.context(format!("{}: '{place}.if': ", options.place)))?;
-        let then = rule.get("then").unwrap_or(Val::Missing);
-        let then = type_named(options, &format!("{place}.then"), then, by_name)?;
-        inference.push(Inference { filter: Arc::new(filter), then });
-    }
-    Ok(inference)
-}
-
-/// How documents may change their type.
-fn transitions(options: &mut Options<'_>, by_name: &HashMap<String, usize>) -> Result<Transitions> {
-    let mut transitions = Transitions { allows: false, others: Vec::new(), foreign: Foreign::Drop };
-    let given = options.document("transitions")?.unwrap_or(RawDoc::empty());
-    match given.get("default") {
-        None | Some(Val::String("deny")) => {}
-        Some(Val::String("allow")) => transitions.allows = true,
-        Some(_) => {
-            return Err(options.bad("'transitions.default' must be one of 'deny', 'allow'"));
-        }
-    }
-    for (name, value) in given {
-        match (name, value.get()) {
-            ("default", _) => {}
-            ("allow", Val::Array(pairs)) if !transitions.allows => {
-                transitions.others = self::pairs(options, "transitions.allow", pairs, by_name)?;
-            }
-            ("deny", Val::Array(pairs)) if transitions.allows => {
-                transitions.others = self::pairs(options, "transitions.deny", pairs, by_name)?;
-            }
-            ("allow", Val::Array(_)) => {
-                return Err(options.bad("'transitions.allow' is for 'transitions.default: deny'"));
-            }
-            ("deny", Val::Array(_)) => {
-                return Err(options.bad("'transitions.deny' is for 'transitions.default: allow'"));
-            }
-            ("allow" | "deny", _) => {
-                return Err(options.bad(format!(
-                    "'transitions.{name}' must be an array of pairs of types: [[from, to]]"
-                )));
-            }
-            ("foreignFields", Val::String("drop")) => {}
-            ("foreignFields", Val::String("keep")) => transitions.foreign = Foreign::Keep,
-            ("foreignFields", Val::Document(into)) => {
-                let (Some(Val::String(path)), 1) = (into.get("move"), into.count()) else {
-                    return Err(options.bad(FOREIGN));
-                };
-                options.check_path("transitions.foreignFields.move", path)?;
-                transitions.foreign = Foreign::Move(Path::new(path));
-            }
-            ("foreignFields", _) => return Err(options.bad(FOREIGN)),
-            (other, _) => {
-                let known = ["default", "allow", "deny", "foreignFields"];
-                return Err(options.unknown("transitions", other, &known));
-            }
-        }
-    }
-    Ok(transitions)
-}
-
-const FOREIGN: &str = "'transitions.foreignFields' must be 'drop', 'keep' or {move: path}";
-
-fn pairs(
-    options: &Options<'_>,
-    place: &str,
-    given: RawDoc<'_>,
-    by_name: &HashMap<String, usize>,
-) -> Result<Vec<(usize, usize)>> {
-    let mut pairs = Vec::new();
-    for (at, pair) in given.iter().map(|(_, pair)| pair).enumerate() {
-        let place = format!("{place}.{at}");
-        let names: Vec<Val<'_>> =
-            pair.as_array().unwrap_or(RawDoc::empty()).iter().map(|(_, name)| name.get()).collect();
-        let [from, to] = names.as_slice() else {
-            return Err(options.bad(format!("'{place}' must be a pair of types: [from, to]")));
-        };
-        let from = type_named(options, &format!("{place}.0"), *from, by_name)?;
-        let to = type_named(options, &format!("{place}.1"), *to, by_name)?;
-        if from == to {
-            return Err(options.bad(format!("'{place}' has the same type twice")));
-        }
-        pairs.push((from, to));
-    }
-    Ok(pairs)
-}
-
-fn write_transitions(transitions: &Transitions, all: &[crate::types::Type], out: &mut Writer<'_>) {
-    let name = |at: usize| all.get(at).map_or("", |of| &*of.name);
-    out.str("default", if transitions.allows { "allow" } else { "deny" });
-    out.array(if transitions.allows { "deny" } else { "allow" }, |out| {
-        for (from, to) in &transitions.others {
-            out.push_array(|out| {
-                out.push(Val::String(name(*from)));
-                out.push(Val::String(name(*to)));
-            });
-        }
-    });
-    match &transitions.foreign {
-        Foreign::Drop => out.str("foreignFields", "drop"),
-        Foreign::Keep => out.str("foreignFields", "keep"),
-        Foreign::Move(into) => out.doc("foreignFields", |out| {
-            out.str("move", into.text());
-        }),
-    };
 }
