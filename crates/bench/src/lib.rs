@@ -393,10 +393,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             results.transactions.push(found);
         }
     }
-    if selection.patterns || selection.readings {
-        if args.uri.is_some() {
-            bail!("`patterns` starts its own servers: leave out --uri");
-        }
+    if (selection.patterns || selection.readings) && args.uri.is_some() {
+        bail!("`patterns` starts its own servers: leave out --uri");
     }
     if selection.readings {
         let series: Vec<Program> =

@@ -9,6 +9,7 @@
 //! documents are stored, or how a reader sees them, returns a `layout` or a `shape`.
 
 use crate::answers::{GroupAnswer, GroupQuery, QueryKind, Question, StageAnswer};
+pub use crate::checking::{CheckedPart, MissingDocuments};
 use crate::delta::{Delta, Deltas};
 use crate::descent::Descent;
 use crate::documents::Documents;
@@ -27,7 +28,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use value::path::Path;
-use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Writer};
+use value::{DocBuf, RawDoc, RawVal, Result, Writer};
 
 /// The paths that a pattern reads. The empty path is the whole document.
 #[derive(Debug, Default)]
@@ -52,25 +53,6 @@ pub struct UniqueField<'k> {
 
 /// Data that a kind caches between documents of one snapshot. It must not outlive that snapshot.
 pub type StateCache = Box<dyn Any + Send + Sync>;
-
-/// The part of a pattern that a check covers.
-pub struct CheckedPart<'c> {
-    /// Whether the check covers the whole pattern.
-    pub is_whole: bool,
-    /// Whether a key, as returned by `check_key`, belongs to the part.
-    pub has: &'c dyn Fn(&[u8]) -> bool,
-    /// The number of wrong values found in targets.
-    pub drift: u64,
-}
-
-/// Missing documents of a target.
-#[derive(Default)]
-pub struct MissingDocuments {
-    /// Their `_id`s.
-    pub ids: Vec<OwnedVal>,
-    /// How many more are not missing but wait in the queue.
-    pub stale: u64,
-}
 
 /// A kind of pattern, configured by one declaration.
 pub trait Kind: Debug + Send + Sync {

@@ -14,7 +14,7 @@
 //!   that a check recomputes.
 //! - `layout` maps documents to stored records, `shape` to the form that a reader sees; `views` shows
 //!   some of the documents under a name of their own.
-//! - `blame`: errors that a pattern causes name it.
+//! - `error_context`: errors that a pattern causes name it; `checking`: what a check covers and finds.
 //! - `ownership`: write permission for maintained fields; `labels`: provenance of values; `stats`:
 //!   counters.
 //!
@@ -22,6 +22,7 @@
 //! database.
 
 pub mod answers;
+pub mod checking;
 pub mod clearing;
 pub mod declaration;
 pub mod delta;
