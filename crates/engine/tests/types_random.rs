@@ -157,7 +157,7 @@ fn step(server: &Server, dice: &mut Dice, model: &mut Model) {
         _ => {
             let mut sets = Vec::new();
             let mut unsets = Vec::new();
-            for field in FIELDS {
+            for field in ["x", "y"] {
                 match dice.below(5) {
                     0 => unsets.push(field),
                     1 | 2 => sets.push((field, dice.below(7) as i64 - 1)),
@@ -169,8 +169,6 @@ fn step(server: &Server, dice: &mut Dice, model: &mut Model) {
                 sets.iter().map(|(field, value)| format!("{field}: {value}")).collect();
             list.extend(kind.as_ref().map(|kind| format!("kind: '{kind}'")));
             list.push("z: 5".to_owned());
-            list.retain(|one| !one.starts_with("z:") || one == "z: 5");
-            unsets.retain(|field| *field != "z");
             let removed: Vec<String> = unsets.iter().map(|field| format!("{field}: 1")).collect();
             let removed = match removed.is_empty() {
                 true => String::new(),
@@ -182,7 +180,7 @@ fn step(server: &Server, dice: &mut Dice, model: &mut Model) {
             );
             change(server, model, &text, id, view, |before| {
                 let mut image = before.clone();
-                for (field, value) in sets.iter().filter(|(field, _)| *field != "z") {
+                for (field, value) in &sets {
                     image.fields.insert(field, *value);
                 }
                 image.fields.insert("z", 5);

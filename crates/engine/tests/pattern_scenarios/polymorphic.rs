@@ -287,6 +287,12 @@ pub fn plan(server: &Server, collection: &str, filter: &str) -> (String, i64) {
 #[test]
 fn polymorphic_2_a_field_of_one_type_implies_the_type() {
     let server = with_seeds();
+    // Books that are shorter: only one entry of the index is of a longer one.
+    for id in 50..60 {
+        server.run(&format!(
+            "{{insert: 'products', documents: [{{_id: {id}, type: 'book', title: 'S', author: 'S', pages: {id}}}]}}"
+        ));
+    }
     declare(&server, "");
     let long = "{pages: {$gt: 200}}";
     assert_eq!(server.find("products", long).len(), 1);
@@ -310,7 +316,8 @@ fn polymorphic_2_a_field_of_one_type_implies_the_type() {
     assert_eq!(plan(&server, "products", long).0, "productTypes_book_pages_1");
     assert_eq!(server.code("{dropIndexes: 'products', index: 'productTypes_book_pages_1'}"), 72);
     let count = server.run("{count: 'products', query: {type: 'book'}}");
-    assert_eq!(count.as_doc().get("n"), Some(Val::Int32(1)));
+    assert_eq!(count.as_doc().get("n"), Some(Val::Int32(11)));
+    server.run("{delete: 'products', deletes: [{q: {title: 'S'}, limit: 0}]}");
     // Another declaration has other indexes.
     server.run(
         "{modifyPattern: 'products', name: 'productTypes', set: {types: {book: {required: ['author', 'pages'], indexes: [{key: {author: 1}, unique: true}]},

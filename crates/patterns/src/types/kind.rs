@@ -60,7 +60,7 @@ impl Kind for Types {
             let condition = Some(of.condition.as_doc());
             of.indexes.iter().map(move |index| index.spec(&[pattern, &of.name], condition))
         });
-        common.chain(of_types).collect()
+        of_types.chain(common).collect()
     }
 
     fn views(&self) -> Option<&dyn Views> {
