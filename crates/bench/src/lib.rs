@@ -26,6 +26,7 @@ mod machine;
 mod patterns;
 mod pressure;
 mod process;
+mod products;
 mod readings;
 mod report;
 mod requests;
@@ -101,8 +102,9 @@ pub struct BenchArgs {
     connections: Vec<usize>,
     /// Run only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
     /// updatemany, index, resources (start-up and memory). The following run only when they are
-    /// listed: flat, pressure, changes, transactions, patterns, patterns.readings (of these what
-    /// buckets cost), tls, access, aggregate (all pipelines), aggregate.NAME (one pipeline).
+    /// listed: flat, pressure, changes, transactions, patterns, patterns.readings and
+    /// patterns.products (of these what buckets, attributes and cold fields cost), tls, access,
+    /// aggregate (all pipelines), aggregate.NAME (one pipeline).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
     /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3; 30
@@ -211,6 +213,8 @@ struct Selection {
     patterns: bool,
     /// What `patterns` measures of buckets.
     readings: bool,
+    /// What `patterns` measures of attributes and cold fields.
+    products: bool,
     tls: bool,
     access: bool,
 }
@@ -228,6 +232,7 @@ impl Selection {
                 transactions: false,
                 patterns: false,
                 readings: false,
+                products: false,
                 tls: false,
                 access: false,
             });
@@ -242,6 +247,7 @@ impl Selection {
             transactions: false,
             patterns: false,
             readings: false,
+            products: false,
             tls: false,
             access: false,
         };
@@ -258,8 +264,13 @@ impl Selection {
                 "pressure" => selection.pressure = true,
                 "changes" => selection.changes = true,
                 "transactions" => selection.transactions = true,
-                "patterns" => (selection.patterns, selection.readings) = (true, true),
+                "patterns" => {
+                    selection.patterns = true;
+                    selection.readings = true;
+                    selection.products = true;
+                }
                 "patterns.readings" => selection.readings = true,
+                "patterns.products" => selection.products = true,
                 "tls" => selection.tls = true,
                 "access" => selection.access = true,
                 name => match workload::by_name(name) {
@@ -393,13 +404,17 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             results.transactions.push(found);
         }
     }
-    if (selection.patterns || selection.readings) && args.uri.is_some() {
+    let of_patterns = selection.patterns || selection.readings || selection.products;
+    if of_patterns && args.uri.is_some() {
         bail!("`patterns` starts its own servers: leave out --uri");
     }
+    let series: Vec<Program> =
+        programs.iter().filter(|p| !matches!(p, Program::Before(_))).cloned().collect();
     if selection.readings {
-        let series: Vec<Program> =
-            programs.iter().filter(|p| !matches!(p, Program::Before(_))).cloned().collect();
         results.patterns = readings::measure(&series, args.folder.as_deref(), &note)?;
+    }
+    if selection.products {
+        results.patterns.extend(products::measure(&series, args.folder.as_deref(), &note)?);
     }
     if selection.patterns {
         results.patterns.extend(patterns::measure(&programs, args.folder.as_deref(), &note)?);

@@ -86,6 +86,7 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
     }
     bars.extend(super::patterns::bars(&results.patterns));
     bars.extend(super::readings::bars(&results.patterns));
+    bars.extend(super::products::bars(&results.patterns));
     bars.extend(super::before::bars(results));
     bars
 }
@@ -198,6 +199,7 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
     }
     super::patterns::table(out, &results.patterns)?;
     super::readings::table(out, &results.patterns)?;
+    super::products::table(out, &results.patterns)?;
     super::security::table(out, results)?;
     super::before::table(out, results)?;
     for bar in bars {
