@@ -1,10 +1,8 @@
 //! A collection whose points are stored in buckets and a plain one get the same operations, and all
 //! replies and change events agree.
 
-mod duplicates;
 #[path = "../harness/mod.rs"]
 mod harness;
-mod paths;
 mod scenarios;
 
 use harness::{Dice, Server, print, within};

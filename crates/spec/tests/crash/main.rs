@@ -6,7 +6,6 @@
 
 mod arrays;
 mod audit;
-mod buckets;
 mod builds;
 mod out;
 mod process;
