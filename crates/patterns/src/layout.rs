@@ -426,6 +426,14 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Refuses to give up every form of documents but the canonical one (the option `contracted`).
+    ///
+    /// # Errors
+    /// PatternViolation that names documents in another form; BadValue if there is none to give up.
+    fn check_contract(&self, _records: &dyn Records) -> Result<()> {
+        Err(Error::bad_value("the pattern has no versions of which one could be given up"))
+    }
+
     /// The path of a date and the number of seconds after which documents expire.
     fn expires(&self) -> Option<(&str, i64)> {
         None

@@ -111,6 +111,11 @@ pub trait Shape: std::fmt::Debug + Send + Sync {
         None
     }
 
+    /// The names of the applications that see documents in another form than the canonical one.
+    fn older_clients(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
     /// How a reader sees documents; `None` if it sees them as the shape gets them. A pinned form
     /// may be that of another shape of the collection.
     ///

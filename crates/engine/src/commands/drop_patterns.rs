@@ -30,9 +30,26 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
     if context.args.get("names").is_none() {
         return Err(context.args.missing("names"));
     }
-    let (engine, db) = (context.engine, context.db);
-    let before = declare::count(&engine.data.catalog.load(), db, name);
+    let before = declare::count(&context.engine.data.catalog.load(), context.db, name);
     let gone = named(context, name)?;
+    remove(context, name, gone, keep, wait)?;
+    out.count("nPatternsWas", before as u64);
+    concern.write_error(out);
+    Ok(())
+}
+
+/// Removes patterns of a collection.
+///
+/// # Errors
+/// When one of them cannot be removed, or cannot keep its values.
+pub(super) fn remove(
+    context: &Context<'_>,
+    name: &str,
+    gone: Vec<Arc<Pattern>>,
+    keep: bool,
+    wait: bool,
+) -> Result<()> {
+    let (engine, db) = (context.engine, context.db);
     for pattern in &gone {
         check_not_time_series(context, name, &pattern.name)?;
     }
@@ -77,8 +94,6 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
         let (ids, _) = declare::clear(&engine.data, db, &gone, false)?;
         finish_builds(context, &ids, wait)?;
     }
-    out.count("nPatternsWas", before as u64);
-    concern.write_error(out);
     Ok(())
 }
 
@@ -97,7 +112,8 @@ fn check_converted(pattern: &Pattern) -> Result<()> {
     ))
 }
 
-fn of_pattern(pattern: &Pattern, error: Error) -> Error {
+/// An error that names the pattern.
+pub(super) fn of_pattern(pattern: &Pattern, error: Error) -> Error {
     error_context::on_pattern((&pattern.name, &pattern.collection), None, error)
 }
 

@@ -12,6 +12,7 @@ mod abort_transaction;
 mod aggregate;
 mod append_oplog_note;
 mod apply_ops;
+mod apply_patterns;
 mod authenticate;
 mod bucket_documents;
 mod build_info;
@@ -190,6 +191,7 @@ pub static ALL: &[&Command] = &[
     &aggregate::COMMAND,
     &append_oplog_note::COMMAND,
     &apply_ops::COMMAND,
+    &apply_patterns::COMMAND,
     &authenticate::COMMAND,
     &build_info::COMMAND,
     &bulk_write::COMMAND,

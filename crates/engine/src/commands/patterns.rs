@@ -16,6 +16,7 @@ use ::access::Action;
 use ::access::{Actions, Privileges};
 use ::patterns::declaration::Mode;
 use ::patterns::error_context;
+use ::patterns::shape::Shape;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase, labels, queue};
 use std::sync::Arc;
@@ -272,9 +273,29 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
             verified.write(out);
         }
         out.extend(own.as_doc()).extend(stored.as_doc());
+        let older = connected(engine, pattern);
+        if !older.is_empty() {
+            out.doc("olderClients", |out| {
+                for (name, count) in &older {
+                    out.count(name, *count);
+                }
+            });
+        }
         write_labels(db, pattern, out);
         write_stats(engine, db, pattern, out);
     }))
+}
+
+/// The applications that know another version of a pattern's documents than the latest, each with
+/// the number of its open connections.
+pub(super) fn connected<'p>(engine: &Inner, pattern: &'p Pattern) -> Vec<(&'p str, u64)> {
+    let names = pattern.shape().map(Shape::older_clients).unwrap_or_default();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let slots = engine.service.slots.lock();
+    let count = |name: &str| slots.values().filter(|s| *s.application.lock() == name).count();
+    names.into_iter().map(|name| (name, count(name) as u64)).collect()
 }
 
 /// What only the kind of a pattern says of it.

@@ -288,12 +288,10 @@ fn same_declaration(known: &Pattern, pattern: &Pattern) -> Result<()> {
 }
 
 /// Puts a pattern into the catalog and its record into the batch.
-pub(super) fn put(
-    catalog: &mut Catalog,
-    batch: &mut Batch,
-    db: &str,
-    pattern: Pattern,
-) -> Result<()> {
+///
+/// # Errors
+/// Errors of the graph of patterns; BadValue if an index has a field that cannot be indexed.
+pub fn put(catalog: &mut Catalog, batch: &mut Batch, db: &str, pattern: Pattern) -> Result<()> {
     let record = persist::encode_pattern(db, &pattern);
     batch.put(Space::Catalog, &persist::pattern_key(pattern.id), record.bytes());
     let target = pattern.target.clone();

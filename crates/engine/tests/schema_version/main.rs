@@ -4,6 +4,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod contract;
 mod declaring;
 mod scenarios;
 

@@ -41,6 +41,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     if differs.iter().any(String::is_empty) {
         differs = vec![String::new()];
     }
+    let contracted = options.boolean("contracted")?.unwrap_or(false);
     let validator = options.document("validator")?;
     let filter = validator.map(|validator| compiled(options, validator)).transpose()?;
     let clients = options.document("clients")?;
@@ -62,7 +63,8 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
             from,
             version,
             up: stages_up,
-            down: stages_down,
+            down: stages_down.filter(|_| !contracted),
+            contracted,
             validator: filter,
             differs,
             migrate,
@@ -71,7 +73,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         back: false,
     };
     let has_older = kind.clients.values().chain(kind.users.values()).any(|client| *client == from);
-    if has_older && kind.forms.down.is_none() {
+    if has_older && down.is_none() {
         return Err(options.bad(format!(
             "clients of version {from} ('clients', 'users') need 'down', which makes their form of \
              documents"
@@ -90,6 +92,9 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         }
         out.str("read", "latest").str("migrate", migrate.name());
         out.str("onError", "quarantine").str("contract", "manual");
+        if contracted {
+            out.bool("contracted", true);
+        }
     });
     Ok(Parsed { kind: Box::new(kind), target: collection.to_owned(), declared })
 }

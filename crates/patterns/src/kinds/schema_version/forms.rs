@@ -72,6 +72,8 @@ pub(super) struct Forms {
     pub(super) validator: Option<Filter>,
     /// The top-level fields that may differ between the versions; one empty path for all fields.
     pub(super) differs: Vec<String>,
+    /// Whether the version before was given up. Then there is no `down`.
+    pub(super) contracted: bool,
     /// When documents are stored in the latest version.
     pub(super) migrate: Migrate,
     /// Fields of the version before that may be lost on the way to the latest version and back.
@@ -179,11 +181,14 @@ impl Forms {
 
     /// The error for a form that does not exist.
     pub(super) fn no_down(&self) -> Error {
+        let why = match self.contracted {
+            true => "that version was given up (applyPatterns)",
+            false => "the pattern has no 'down'",
+        };
         Error::new(
             Code::PATTERN_VIOLATION,
             format!(
-                "documents have version {} and cannot be shown in version {}: the pattern has no \
-                 'down'",
+                "documents have version {} and cannot be shown in version {}: {why}",
                 self.version, self.from
             ),
         )

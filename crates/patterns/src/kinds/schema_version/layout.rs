@@ -235,6 +235,15 @@ impl Layout for SchemaVersion {
         records.put(Area::Documents, key, new.bytes().to_vec())
     }
 
+    fn check_contract(&self, records: &dyn Records) -> Result<()> {
+        if self.forms.migrate != Migrate::Background {
+            return Err(Error::bad_value(
+                "documents are stored in both versions: set 'migrate' to 'background' first",
+            ));
+        }
+        stored::check_contract(&self.forms, records)
+    }
+
     fn check(&self, records: &dyn Records, find: &mut dyn FnMut(String)) -> Result<()> {
         stored::check(records, find)
     }

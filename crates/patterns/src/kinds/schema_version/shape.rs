@@ -20,6 +20,11 @@ impl Shape for SchemaVersion {
         }
     }
 
+    fn older_clients(&self) -> Vec<&str> {
+        let older = self.clients.iter().filter(|(_, version)| **version < self.forms.version);
+        older.map(|(name, _)| name.as_str()).collect()
+    }
+
     fn view(&self, reader: &Reader) -> Result<Option<Box<dyn ShapeView>>> {
         let of = |name: &Option<String>, versions: &BTreeMap<String, i64>| {
             name.as_ref().and_then(|name| versions.get(name)).copied()

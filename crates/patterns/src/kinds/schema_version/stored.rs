@@ -1,10 +1,11 @@
 //! What is stored in which version: counts, quarantined documents, and a check of the records.
 
 use super::forms::{Forms, Migrate, Upgraded, Version};
+use crate::error_context::value_text;
 use crate::layout::{Area, RecordCursor, Records, Span};
 use crate::pattern::{Pattern, Phase};
 use std::collections::BTreeMap;
-use value::{DocBuf, OwnedVal, RawDoc, Result, Val, Writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 /// The first byte of the keys of documents as they were before their conversion.
 pub(super) const ORIGINALS: &[u8] = b"o";
@@ -127,6 +128,27 @@ pub(super) fn describe(
         });
     }
     Ok(())
+}
+
+/// Refuses to give up the version before while documents are quarantined.
+///
+/// # Errors
+/// PatternViolation that names them.
+pub(super) fn check_contract(forms: &Forms, records: &dyn Records) -> Result<()> {
+    let census = Census::of_notes(forms, records, 0)?;
+    if census.quarantined == 0 {
+        return Ok(());
+    }
+    let ids: Vec<String> = census.named.iter().map(|(id, _)| value_text(id.get())).collect();
+    Err(Error::new(
+        Code::PATTERN_VIOLATION,
+        format!(
+            "{} documents are quarantined, such as those with _id {}: change them so that they can \
+             be converted",
+            census.quarantined,
+            ids.join(", ")
+        ),
+    ))
 }
 
 /// Looks for records that belong to no document.
