@@ -54,30 +54,3 @@ fn a_rollback_brings_the_documents_back() {
     assert!(server.docs("{listPatterns: 'users'}").is_empty());
     assert!(refused(&server, "{applyPatterns: 'users'}").contains("'contract'"));
 }
-
-/// How fast documents are converted and read; read, not judged.
-#[test]
-fn speed() {
-    let server = Server::new();
-    const COUNT: i64 = 20_000;
-    for start in (0..COUNT).step_by(1000) {
-        let users: Vec<String> =
-            (start..start + 1000).map(|n| user(n, "1 Oak Ave", "Portland")).collect();
-        server.run(&format!("{{insert: 'users', documents: [{}]}}", users.join(",")));
-    }
-    declare(&server, ", migrate: 'onWrite'");
-    let reads = |what: &str| {
-        let started = std::time::Instant::now();
-        for n in 0..COUNT {
-            let command = ejson::parse_doc(&format!("{{find: 'users', filter: {{_id: {n}}}}}"));
-            server.0.run_command("t", command.expect("text").as_doc()).expect("works");
-        }
-        println!("{what}: {:.2} us a read", started.elapsed().as_secs_f64() * 1e6 / COUNT as f64);
-    };
-    reads("not migrated");
-    let started = std::time::Instant::now();
-    super::migrate(&server);
-    let rate = COUNT as f64 / started.elapsed().as_secs_f64();
-    println!("migration: {rate:.0} documents a second");
-    reads("migrated");
-}
