@@ -290,7 +290,8 @@ impl Conversation {
     fn run(&mut self, call: &Call<'_>) -> Flow {
         self.channel.link().set_activity(activity_of(call.request.body));
         let Conversation { client, route, reply, greets, .. } = self;
-        *greets = is_hello(call.request.body);
+        // Only `hello` may wait for a change.
+        *greets = handling(call.request.body).waits;
         guarded(reply, |reply| match route {
             None => client.run(call.request, reply),
             Some(route) if *greets => greet(client, &mut **route, call.request, reply),
@@ -370,11 +371,6 @@ fn guarded(reply: &mut Vec<u8>, command: impl FnOnce(&mut Vec<u8>) -> Flow) -> F
         reply.extend_from_slice(error_body(&error).bytes());
         Flow::Done
     })
-}
-
-fn is_hello(body: RawDoc<'_>) -> bool {
-    let name = body.first().map_or("", |(name, _)| name);
-    matches!(name, "hello" | "isMaster" | "ismaster")
 }
 
 /// Answers a `hello` of a client whose commands take a route: the engine knows the connection, the

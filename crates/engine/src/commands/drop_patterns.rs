@@ -1,6 +1,8 @@
 //! `dropPatterns`: removes patterns and the values that they maintain.
 
-use super::patterns::{check_not_time_series, finish_builds, named, refuse_in_transaction};
+use super::patterns::{
+    check_not_time_series, finish_builds, finish_indexes, named, refuse_in_transaction,
+};
 use super::row::Required;
 use super::{Command, Context};
 use crate::layout;
@@ -76,6 +78,9 @@ pub(super) fn remove(
     let (ids, renewed) = declare::clear(&engine.data, db, &layouts, keep)?;
     new_forms::fill(&engine.data, renewed)?;
     finish_builds(context, &ids, wait)?;
+    if wait {
+        finish_indexes(context, &layouts)?;
+    }
     if keep {
         let (gone, indexes) = engine.data.change_catalog(|catalog, batch| {
             let mut gone = gone;

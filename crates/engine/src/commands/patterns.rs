@@ -110,8 +110,7 @@ pub(super) fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> R
     if !wait {
         return Ok(());
     }
-    let mut pause = Duration::from_micros(200);
-    loop {
+    await_end(context, || {
         let catalog = context.engine.data.catalog.load();
         let built = catalog.patterns(context.db).iter().filter(|p| ids.contains(&p.id));
         let mut busy = false;
@@ -122,13 +121,29 @@ pub(super) fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> R
                 return Err(backfill::cannot_be_built(pattern, &pattern.failure));
             }
         }
-        if !busy {
-            return Ok(());
-        }
+        Ok(busy)
+    })
+}
+
+/// Waits until indexes over fields whose values changed with these patterns are built.
+///
+/// # Errors
+/// When the operation is stopped.
+pub(super) fn finish_indexes(context: &Context<'_>, patterns: &[Arc<Pattern>]) -> Result<()> {
+    let data = &context.engine.data;
+    let is_indexing = |pattern: &Arc<Pattern>| new_forms::is_indexing(data, context.db, pattern);
+    await_end(context, || Ok(patterns.iter().any(is_indexing)))
+}
+
+/// Waits while background work goes on.
+fn await_end(context: &Context<'_>, is_busy: impl Fn() -> Result<bool>) -> Result<()> {
+    let mut pause = Duration::from_micros(200);
+    while is_busy()? {
         context.op.check_now()?;
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(10));
     }
+    Ok(())
 }
 
 /// Refuses to remove or to change the pattern that stores a time-series collection.

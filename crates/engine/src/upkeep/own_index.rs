@@ -2,13 +2,13 @@
 //! created and dropped with the pattern only.
 
 use crate::catalog::{Catalog, Index, change};
-use crate::index::{build, spec};
+use crate::index::{build, spec, spec::IndexSpec};
 use crate::operation::Operation;
 use crate::txn::Data;
 use ::patterns::Pattern;
 use std::sync::Arc;
 use store::Batch;
-use value::{DocBuf, Error, RawDoc, Result, compare};
+use value::{DocBuf, Error, RawDoc, Result, Val, compare};
 
 /// The fields in which an index and the specification of one agree, if they are the same.
 const FIELDS: &[&str] = &["name", "key", "unique", "partialFilterExpression", "wildcardProjection"];
@@ -20,6 +20,19 @@ fn is_same(one: RawDoc<'_>, other: RawDoc<'_>) -> bool {
         (Some(a), Some(b)) => compare::equal(a, b),
         _ => false,
     })
+}
+
+/// Returns the specification of an index that a pattern keeps.
+fn specification(own: RawDoc<'_>) -> Result<IndexSpec> {
+    if own.find("wildcardProjection").is_none() {
+        return spec::parse(own, false);
+    }
+    // Fields below a wildcard are left out in a form that clients cannot ask for.
+    let name = own.get("name").and_then(Val::as_str).unwrap_or_default().to_owned();
+    let doc = DocBuf::build(|out| {
+        out.i32("v", 2).extend(own);
+    });
+    Ok(IndexSpec { name, doc, names_collation: false })
 }
 
 /// Returns whether an index of a pattern's target is one that the pattern keeps.
@@ -38,7 +51,7 @@ pub(super) fn create(data: &Data, op: &Operation, db: &str, patterns: &[Pattern]
         let mut specs = Vec::new();
         for own in &wanted {
             let named = |error: Error| error.context(format!("pattern '{}': ", pattern.name));
-            specs.push(spec::parse(own.as_doc(), false).map_err(named)?);
+            specs.push(specification(own.as_doc()).map_err(named)?);
         }
         let known =
             super::declare::find(&data.catalog.load(), db, &pattern.collection, &pattern.name);
