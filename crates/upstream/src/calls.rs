@@ -39,6 +39,7 @@ const READS: &[&str] = &[
 
 /// The commands about patterns, which need the embedded engine.
 const PATTERN_COMMANDS: &[&str] = &[
+    "applyPatterns",
     "createPatterns",
     "dropPatterns",
     "listPatterns",
